@@ -1,0 +1,94 @@
+"""Records of the memory arithmetic (see ``fit.py``). All sizes are bytes, per GPU, on the fullest GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """What memory is computed for. None means: the release's own default, or what fits."""
+
+    release: str
+    gpu_total_bytes: int
+    gpu_free_bytes: int | None = None  # measured; None: unknown, then the whole card is assumed free and it is said
+    gpu_name: str = ""
+    compute_capability: str | None = None
+    gpus: int = 1  # GPUs there are
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    expert_parallel: bool = False
+    gpu_memory_utilization: float | None = None
+    kv_cache_memory_bytes: int | None = None
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    kv_cache_dtype: str = "auto"
+    dtype: str = "auto"
+    quantization: str | None = None  # on-the-fly, e.g. "fp8"
+    enforce_eager: bool = False
+    cpu_offload_bytes: int = 0
+    lora_slots: int = 0
+    max_lora_rank: int = 16
+    limit_mm_per_prompt: dict[str, int] | None = None  # None: the defaults
+    skip_mm_profiling: bool = False
+    language_model_only: bool = False
+    draft_weight_bytes: int = 0
+    wsl: bool = False
+    cpu: bool = False  # the CPU backend: gpu_* figures are RAM
+    extra: dict[str, str] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A best value with a pessimistic and an optimistic end."""
+
+    best: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """One part of the budget, with why."""
+
+    key: str  # "weights" "activation" "non_torch" "cuda_graph" "lora" "draft" "kv_cache" "held_by_others" "unused"
+    bytes: int
+    reason: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class WayOut:
+    """One computed way to make it fit."""
+
+    kind: str  # "variant" "shorter" "text_only" "more_gpus" "kv_dtype" "offload" ...
+    text: str
+    changes: dict[str, str] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class FitResult:
+    fits: bool  # the pessimistic end fits
+    fits_best: bool  # the best value fits
+    certain: bool  # False: the layout or a figure is not known; ``notes`` says which
+    utilization: float
+    utilization_reason: str
+    budget_bytes: int  # utilization x total
+    weights_bytes: int
+    activation_bytes: int
+    non_torch_bytes: int
+    cuda_graph_bytes: int
+    lora_bytes: int
+    draft_bytes: int
+    kv_cache_bytes: Interval
+    kv_cache_tokens: Interval
+    kv_bytes_per_token: int | None
+    max_model_len: int | None  # the length computed with
+    max_model_len_that_fits: int | None  # with the pessimistic end, for one sequence
+    concurrency: float | None  # sequences of max_model_len that the (best) pool holds
+    lines: tuple[Line, ...] = ()
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # why it does not fit
+    ways_out: tuple[WayOut, ...] = ()

@@ -1,0 +1,99 @@
+"""Records of what one vLLM release accepts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+OptionKind = Literal["flag", "optional_flag", "int", "float", "str", "json", "list", "dict", "choice", "human_int"]
+# flag: takes no value (has a --no- twin where `flags` lists one); optional_flag: may take one;
+# human_int: "32k", "1M", and the like are read too.
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of ``vllm serve``, with every spelling that its parser takes."""
+
+    flags: tuple[str, ...]  # ("--gpu-memory-utilization",), long first; "--no-..." twins included
+    dest: str
+    kind: OptionKind
+    choices: tuple[str, ...] | None = None
+    default: object = None
+    deprecated: bool = False
+    nargs: str | None = None  # argparse's nargs: "*", "+", "?" or None
+    computed_choices: bool = False  # the real parser computes them; ours are the known ones
+    dotted: bool = False  # --option.key VALUE is understood (dataclass/JSON options)
+    also_auto: bool = False  # takes "auto" (or -1) besides a number
+
+    @property
+    def flag(self) -> str:
+        """The full spelling that we write."""
+        return self.flags[0]
+
+
+@dataclass(frozen=True)
+class ImageInfo:
+    repository: str  # "vllm/vllm-openai"
+    tag: str  # "v0.33.0"
+    cuda: str | None  # "13.0.3"
+    min_driver: str | None  # "580"
+    arch_list: tuple[str, ...]  # ("7.5", "8.0", ..., "12.0"), "+PTX" on the last where it is
+    ptx: bool
+    entrypoint: tuple[str, ...]  # ("vllm", "serve") or ("python3", "-m", "vllm.entrypoints.openai.api_server")
+
+    @property
+    def reference(self) -> str:
+        return f"{self.repository}:{self.tag}"
+
+    @property
+    def serves_with_model_flag(self) -> bool:
+        """Whether the model must be given as ``--model`` (the entrypoint is the old API server)."""
+        return self.entrypoint[:1] != ("vllm",)
+
+
+@dataclass(frozen=True)
+class Release:
+    version: str
+    options: tuple[Option, ...]
+    env: frozenset[str]  # VLLM_* variables it reads
+    architectures: frozenset[str]  # model classes in its registry
+    quantization: tuple[str, ...]
+    kv_cache_dtypes: tuple[str, ...]
+    tool_parsers: tuple[str, ...]
+    reasoning_parsers: tuple[str, ...]
+    torch: str | None
+    requires_python: str | None
+    image: ImageInfo
+    transformers: str | None = None  # its requirement
+    released: str | None = None  # ISO date
+    exact: bool = True  # False: this is the nearest older release's data for a release not known
+    asked: str | None = None  # the version asked for, when not exact
+    notes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class ArgProblem:
+    """One thing that a release's parser would refuse, or that is wrong all the same."""
+
+    flag: str
+    kind: str  # ok deprecated renamed removed not_yet never_existed misspelt bad_value bad_quoting conflict
+    message: str
+    since: str | None = None
+    until: str | None = None
+    replacement: str | None = None
+
+
+@dataclass(frozen=True)
+class KnownFault:
+    """A fault of a range of releases under stated conditions, with what avoids it."""
+
+    id: str
+    first: str | None  # first release that has it (None: from the beginning)
+    last: str | None  # last release that has it (None: still)
+    title: str
+    conditions: tuple[str, ...]  # all must hold: "wsl", "lora", "moe", "multi_gpu", "dense", "quantization:mxfp4" ...
+    env: dict[str, str] = field(default_factory=dict, compare=False)
+    flags: tuple[tuple[str, str | None], ...] = ()
+    avoid: bool = False  # better take another release
+    explanation: str = ""
+    source: str = ""
