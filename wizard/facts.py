@@ -93,7 +93,9 @@ class GpuStack:
     gpus: tuple[Gpu, ...] = ()
     vendor: Vendor | None = None
     driver_version: Fact[str] = Fact(None, "", "no GPU driver answered")  # on WSL: the Windows driver
-    cuda_driver_version: Fact[str] = Fact(None, "", "no NVIDIA driver answered")  # "13.1": newest CUDA it runs
+    cuda_driver_version: Fact[str] = Fact(
+        None, "", "no NVIDIA driver answered"
+    )  # "13.1": newest CUDA it runs
     rocm_version: Fact[str] = Fact(None, "", "no AMD driver answered")
     nvlink: Fact[bool] = Fact(None, "", "not asked")
     reason: str = ""  # why there are no GPUs, when there are none
@@ -270,4 +272,8 @@ def to_json(thing: object) -> Any:
     return thing
 
 
-__all__ = [name for name, value in list(globals().items()) if not name.startswith("_") and not isinstance(value, types.ModuleType) and value is not typing.Any]
+__all__ = [
+    name
+    for name, value in list(globals().items())
+    if not name.startswith("_") and not isinstance(value, types.ModuleType) and value is not typing.Any
+]

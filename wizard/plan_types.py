@@ -1,0 +1,128 @@
+"""What a plan is: every decision with its reason, the command, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wizard.facts import Machine, Problem
+from wizard.fit_types import FitResult
+from wizard.models.info import ModelInfo
+from wizard.releases.types import ImageInfo, Release
+
+if TYPE_CHECKING:
+    from wizard.outputs.wslconfig import WslAdvice
+    from wizard.session import Session, Value
+
+Notice = Problem  # a warning or blocker of a plan has the same shape as a machine's problem
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One thing decided: by the user, or by the wizard with its reason."""
+
+    key: str  # the question's key, or a vLLM option's dest
+    value: Value | None
+    reason: str  # a sentence for people
+    source: str  # "user" "cli" "file" "recipe" "detected" "default"
+    flag: str | None = None  # the vLLM flag that it became, if any
+    proposed: Value | None = None  # what the wizard would have taken, when the user chose otherwise
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One possible answer, with why and what speaks against it."""
+
+    value: str
+    label: str
+    note: str = ""  # why one would take it
+    against: str = ""  # what speaks against it
+    recommended: bool = False
+    disabled: bool = False  # cannot work on this machine; ``against`` says why
+
+
+@dataclass(frozen=True)
+class MovePlanHint:
+    """The model lies on a slow mount."""
+
+    source: str
+    destination: str
+    size_bytes: int | None
+    mount_kind: str
+    seconds: float | None
+    reason: str
+    wanted: bool
+
+
+@dataclass(frozen=True)
+class FlagRow:
+    """One single flag that can be set in the flags step."""
+
+    dest: str
+    flag: str
+    meaning: str
+    default: str  # vLLM's default of this release, as text
+    value: str | None  # what the plan writes; None: not written
+    memory: str  # its effect on memory, in words
+    kind: str
+    choices: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to type after the files are written."""
+
+    title: str
+    commands: tuple[str, ...]
+    where: str = "linux"  # "linux" "powershell" "powershell-admin"
+    consequence: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    session: Session
+    machine: Machine
+    device: str  # "nvidia" "amd" "cpu" "none"
+    model: ModelInfo | None
+    model_argument: str | None  # what vLLM is given as the model (inside the container when Docker is used)
+    host_model_path: str | None  # the folder or file on the host that holds it, after a move
+    runtime: str  # "docker" "local"
+    release: Release | None
+    image: ImageInfo | None
+    image_reference: str | None
+    argv: tuple[str, ...]  # what follows `vllm serve`, the model first
+    env: Mapping[str, str]
+    decisions: tuple[Decision, ...]
+    warnings: tuple[Notice, ...] = ()
+    blockers: tuple[Notice, ...] = ()
+    fit: FitResult | None = None
+    gpus: tuple[int, ...] = ()  # indices used
+    move: MovePlanHint | None = None
+    wsl: WslAdvice | None = None
+    choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
+    flag_rows: tuple[FlagRow, ...] = ()
+    mounts: tuple[tuple[str, str, bool], ...] = ()  # bind mounts for Docker: (host, container, read only)
+    notes: tuple[str, ...] = ()
+    after: tuple[Step, ...] = ()  # what to type next, in order
+    recipe_id: str | None = None
+    secrets_wanted: tuple[str, ...] = ()  # "hf_token", "api_key"
+
+    def decision(self, key: str) -> Decision | None:
+        for item in self.decisions:
+            if item.key == key:
+                return item
+        return None
+
+    def value(self, key: str, default: Any = None) -> Any:
+        item = self.decision(key)
+        return default if item is None or item.value is None else item.value
+
+    def reason(self, key: str) -> str:
+        item = self.decision(key)
+        return item.reason if item else ""
+
+    @property
+    def can_serve(self) -> bool:
+        return not self.blockers and self.release is not None and bool(self.argv)

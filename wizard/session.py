@@ -1,0 +1,308 @@
+"""One run of the wizard as data: the machine, the models found, and the answers, replayable.
+
+A :class:`Session` is all that :func:`wizard.plan.plan` reads. It is immutable: a changed answer makes a new
+one. Secrets are held apart from the answers, so that no answers file, JSON or log can hold one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Union
+
+from wizard.errors import BadInput
+from wizard.facts import Machine
+from wizard.i18n import _
+from wizard.models.info import FoundModel, ModelInfo
+
+if TYPE_CHECKING:
+    from wizard.host import Host
+    from wizard.recipes import RecipeBook
+
+Value = Union[str, int, float, bool, tuple[str, ...]]
+
+# Keys that may never be given as an answer: they belong in the environment file only.
+SECRET_KEYS = frozenset({"hf_token", "api_key"})
+# The environment variables that vLLM and huggingface_hub read for them.
+SECRET_ENV = {"hf_token": "HF_TOKEN", "api_key": "VLLM_API_KEY"}
+
+
+class Layer(str, Enum):
+    """Where an answer comes from; a later one wins."""
+
+    FILE = "file"  # an answers file
+    CLI = "cli"  # --set, --model, ...
+    USER = "user"  # typed or chosen in the walk
+
+
+_ORDER = (Layer.FILE, Layer.CLI, Layer.USER)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Explicit answers, by layer. What is not answered is decided by the plan."""
+
+    file: Mapping[str, Value] = field(default_factory=dict)
+    cli: Mapping[str, Value] = field(default_factory=dict)
+    user: Mapping[str, Value] = field(default_factory=dict)
+
+    def get(self, key: str) -> tuple[Value, Layer] | None:
+        for layer in reversed(_ORDER):
+            table = self.layer(layer)
+            if key in table:
+                return table[key], layer
+        return None
+
+    def layer(self, layer: Layer) -> Mapping[str, Value]:
+        return {Layer.FILE: self.file, Layer.CLI: self.cli, Layer.USER: self.user}[layer]
+
+    def keys(self) -> frozenset[str]:
+        return frozenset(self.file) | frozenset(self.cli) | frozenset(self.user)
+
+    def with_value(self, key: str, value: Value, layer: Layer = Layer.USER) -> Answers:
+        return self._replace(layer, {**self.layer(layer), key: value})
+
+    def with_values(self, values: Mapping[str, Value], layer: Layer) -> Answers:
+        return self._replace(layer, {**self.layer(layer), **values})
+
+    def without(self, key: str) -> Answers:
+        """Forget the answer in every layer: the plan decides again."""
+        return Answers(*({k: v for k, v in self.layer(la).items() if k != key} for la in _ORDER))
+
+    def _replace(self, layer: Layer, table: Mapping[str, Value]) -> Answers:
+        return Answers(**{la.value: (table if la is layer else self.layer(la)) for la in _ORDER})
+
+    def flat(self) -> dict[str, Value]:
+        return {**self.file, **self.cli, **self.user}
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Secrets of this run; shown nowhere, written only to the environment file."""
+
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def get(self, key: str) -> str | None:
+        return self.values.get(key)
+
+    def with_value(self, key: str, value: str | None) -> Secrets:
+        rest = {k: v for k, v in self.values.items() if k != key}
+        return Secrets({**rest, key: value} if value else rest)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self.values))
+
+
+@dataclass(frozen=True)
+class Session:
+    """All that the plan reads."""
+
+    machine: Machine
+    recipes: RecipeBook
+    found: tuple[FoundModel, ...] = ()
+    models: Mapping[str, ModelInfo] = field(default_factory=dict)  # by what the user gives: path or repo id
+    answers: Answers = field(default_factory=Answers)
+    secrets: Secrets = field(default_factory=Secrets)
+    existing: Mapping[str, bytes] = field(
+        default_factory=dict
+    )  # files that outputs edit, as read: path -> bytes
+    environment: Mapping[str, str] = field(
+        default_factory=dict, repr=False
+    )  # proxies, HF_ENDPOINT, HF_HOME ...
+
+    def answer(self, key: str, value: Value, layer: Layer = Layer.USER) -> Session:
+        return replace(self, answers=self.answers.with_value(key, value, layer))
+
+    def forget(self, key: str) -> Session:
+        return replace(self, answers=self.answers.without(key))
+
+    def with_model(self, source: str, info: ModelInfo) -> Session:
+        return replace(self, models={**self.models, source: info})
+
+
+# Environment variables that change what is generated (mirrors, caches, proxies); no secret among them.
+KEPT_ENVIRONMENT = (
+    "HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "VLLM_USE_MODELSCOPE", "MODELSCOPE_CACHE",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "XDG_CACHE_HOME",
+)  # fmt: skip
+
+
+def gather(
+    host: Host,
+    answers: Answers,
+    *,
+    machine: Machine | None = None,
+    recipe_dirs: Iterable[str] = (),
+    on_probe: Callable[[Any], None] | None = None,
+    scan: bool = True,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Session:
+    """Probe the machine, load recipes, look for models, and inspect those that may be chosen."""
+    from pathlib import Path
+
+    from wizard import recipes as recipes_room
+    from wizard.probes import run_all
+
+    if machine is None:
+        machine = run_all(host, on_result=on_probe)
+    book = recipes_room.load([Path(d) for d in recipe_dirs])
+    session = Session(
+        machine=machine,
+        recipes=book,
+        answers=answers,
+        environment={k: host.env[k] for k in KEPT_ENVIRONMENT if k in host.env},
+    )
+    if scan:
+        session = find_models(session, host, cancelled=cancelled)
+    wanted = answers.get("model")
+    if wanted is not None:
+        session = look_at_model(session, host, str(wanted[0]))
+    return session
+
+
+def find_models(
+    session: Session,
+    host: Host,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+    on_found: Callable[[FoundModel], None] | None = None,
+    inspect_at_most: int = 40,
+) -> Session:
+    """The session with what lies on disk; the most likely models are inspected."""
+    from wizard.models.find import find
+    from wizard.models.inspect import inspect
+
+    found: list[FoundModel] = []
+    for model in find(host, session.machine, cancelled=cancelled):
+        found.append(model)
+        if on_found is not None:
+            on_found(model)
+    models = dict(session.models)
+    for model in found[:inspect_at_most]:
+        if cancelled():
+            break
+        if model.complete and not model.is_adapter and model.path not in models:
+            try:
+                models[model.path] = inspect(host, model.path)
+            except (BadInput, OSError):
+                continue
+    return replace(session, found=tuple(found), models=models)
+
+
+def look_at_model(session: Session, host: Host, source: str) -> Session:
+    """The session knowing the model that the user named: a path, or a repository id (from a recipe)."""
+    if source in session.models:
+        return session
+    from wizard.models.inspect import inspect
+
+    path = expand(source, session.machine.home)
+    if looks_like_path(source):
+        if not host.exists(path):
+            raise BadInput(
+                _(
+                    "There is no model at {path}. Give an existing folder or .gguf file, or a repository id such as Qwen/Qwen3-8B."
+                ).format(path=path)
+            )
+        return session.with_model(source, inspect(host, path))
+    hit = session.recipes.find(source)
+    for model in session.found:
+        if model.name == source and model.complete:
+            info = session.models.get(model.path) or inspect(host, model.path)
+            return session.with_model(source, info)
+    if hit is not None:
+        return session.with_model(source, hit[1].model_info())
+    if not is_repo_id(source):
+        raise BadInput(
+            _(
+                "“{source}” is neither a folder nor a repository id (owner/name). Give the full path, starting with / or ~."
+            ).format(source=source)
+        )
+    # Known by name only: nothing can be computed, and the plan says so.
+    return session.with_model(
+        source, ModelInfo(source=source, is_local=False, repo_id=source, kv_layout_known=False)
+    )
+
+
+def looks_like_path(source: str) -> bool:
+    return (
+        source.startswith(("/", "~", "./", "../"))
+        or source.endswith(".gguf")
+        or "\\" in source
+        or source in (".", "..")
+    )
+
+
+def is_repo_id(source: str) -> bool:
+    import re
+
+    return re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", source) is not None and ".." not in source
+
+
+def expand(path: str, home: str) -> str:
+    """``~`` replaced by the machine's home; the rest as it stands."""
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+# -- answers files ---------------------------------------------------------------------------------------------
+
+FORMAT = 1
+
+
+def dump_answers(values: Mapping[str, Value], *, heading: str) -> bytes:
+    """An answers file (TOML). Secrets are refused: they never stand in one."""
+    import tomli_w
+
+    for key in values:
+        if key in SECRET_KEYS:
+            raise ValueError(f"{key} is a secret and is never written to an answers file")
+    table = {k: (list(v) if isinstance(v, tuple) else v) for k, v in sorted(values.items())}
+    text = "".join(f"# {line}\n" for line in heading.splitlines())
+    return (text + "\n" + tomli_w.dumps({"format": FORMAT, "answers": table})).encode()
+
+
+def load_answers(data: bytes, name: str) -> dict[str, Value]:
+    """The answers of a file written by any version of the wizard; wrong ones are named by line or key."""
+    import sys
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        document = tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise BadInput(
+            _("{name} is not UTF-8 text (byte {at}).").format(name=name, at=error.start)
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(_("{name} is not valid TOML: {error}").format(name=name, error=error)) from error
+    version = document.get("format", FORMAT)
+    if not isinstance(version, int) or version > FORMAT:
+        raise BadInput(
+            _(
+                "{name} was written by a newer vllm-wizard (format {version}). Update vllm-wizard, or start anew without this file."
+            ).format(name=name, version=version)
+        )
+    table = document.get("answers", {})
+    if not isinstance(table, dict):
+        raise BadInput(_("{name}: “answers” must be a table.").format(name=name))
+    answers: dict[str, Value] = {}
+    for key, value in table.items():
+        if key in SECRET_KEYS:
+            raise BadInput(
+                _(
+                    "{name}: “{key}” is a secret and may not stand in an answers file. Put it into the environment variable {variable}."
+                ).format(name=name, key=key, variable=SECRET_ENV[key])
+            )
+        if isinstance(value, list) and all(isinstance(x, str) for x in value):
+            answers[key] = tuple(value)
+        elif isinstance(value, (str, int, float, bool)):
+            answers[key] = value
+        else:
+            raise BadInput(
+                _(
+                    "{name}: the value of “{key}” must be text, a number, true or false, or a list of texts."
+                ).format(name=name, key=key)
+            )
+    return answers

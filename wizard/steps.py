@@ -1,0 +1,651 @@
+"""The wizard's table of contents: every question is declared here once.
+
+The TUI maps a question's kind to a widget, the plain walk to a prompt, the command line to
+``--set key=value``, and JSON dumps the table. A question's default is what the plan decides for its key,
+with the plan's reason; so all faces propose the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from wizard.errors import BadInput
+from wizard.i18n import N_, _
+from wizard.plan_types import Choice, Plan
+from wizard.session import SECRET_KEYS, Layer, Session, Value, expand, is_repo_id, looks_like_path
+
+Kind = Literal["text", "path", "int", "float", "bool", "choice", "multi", "list", "secret", "model"]
+
+
+def _always(plan: Plan) -> bool:
+    return True
+
+
+def _no_error(plan: Plan, value: Value) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question. ``label`` and ``help`` are marked with N_ and translated where they are shown."""
+
+    key: str
+    label: str
+    kind: Kind
+    help: str
+    check: Callable[[Plan, Any], str | None] = _no_error  # an error text for a value, or None
+    when: Callable[[Plan], bool] = _always  # whether it is asked
+    secret: bool = False
+    unit: str = ""  # shown behind the field: "GiB"
+    minimum: float | None = None
+    maximum: float | None = None
+    optional: bool = False  # may be left empty
+    advanced: bool = False  # folded away at first
+
+    def choices(self, plan: Plan) -> tuple[Choice, ...]:
+        return plan.choices.get(self.key, ())
+
+    def current(self, plan: Plan) -> Value | None:
+        """The value in force: the answer, or what the plan decided."""
+        return None if self.secret else plan.value(self.key)
+
+    def error(self, plan: Plan, value: Any) -> str | None:
+        """Why ``value`` (of the right type) cannot be taken, or None."""
+        if value in ("", ()) or value is None:
+            return None if self.optional else _("This may not be left empty.")
+        if self.kind in ("int", "float") and not isinstance(value, bool):
+            if self.minimum is not None and value < self.minimum:
+                return _("Must be at least {minimum}.").format(minimum=_number(self.minimum))
+            if self.maximum is not None and value > self.maximum:
+                return _("Must be at most {maximum}.").format(maximum=_number(self.maximum))
+        if self.kind == "choice":
+            known = self.choices(plan)
+            hit = next((c for c in known if c.value == str(value)), None)
+            if known and hit is None:
+                return _("Must be one of: {names}.").format(names=", ".join(c.value for c in known))
+            if hit is not None and hit.disabled:
+                return hit.against
+        return self.check(plan, value)
+
+
+@dataclass(frozen=True)
+class Step:
+    id: str
+    title: str
+    intro: str
+    questions: tuple[Question, ...]
+    when: Callable[[Plan], bool] = _always
+
+
+def _number(x: float) -> str:
+    return f"{x:g}"
+
+
+# -- checks ---------------------------------------------------------------------------------------------------
+
+
+def _check_model(plan: Plan, value: str) -> str | None:
+    if looks_like_path(value) or is_repo_id(value):
+        return None
+    return _("Give a full path (starting with / or ~) or a repository id such as Qwen/Qwen3-8B.")
+
+
+def _check_absolute(plan: Plan, value: str) -> str | None:
+    path = expand(value, plan.machine.home)
+    if not path.startswith("/") and not (len(path) > 2 and path[1] == ":"):
+        return _("Give a full path, starting with / or ~.")
+    if "\0" in path:
+        return _("A path cannot hold a zero byte.")
+    return None
+
+
+def _check_move_to(plan: Plan, value: str) -> str | None:
+    wrong = _check_absolute(plan, value)
+    if wrong:
+        return wrong
+    mount = plan.machine.mount_of(expand(value, plan.machine.home))
+    if mount is not None and mount.kind.value in ("windows-drive", "network"):
+        return _(
+            "{path} lies on a slow mount as well ({source}). Choose a folder in the Linux file system, such as ~/models."
+        ).format(path=value, source=mount.source)
+    return None
+
+
+def _check_port(plan: Plan, value: int) -> str | None:
+    if value in plan.machine.used_ports:
+        return _("Port {port} is in use on this machine. Take another, such as {free}.").format(
+            port=value, free=free_port(plan)
+        )
+    return None
+
+
+def free_port(plan: Plan) -> int:
+    """The first port from 8000 on that nothing listens on."""
+    return next(p for p in range(8000, 65535) if p not in plan.machine.used_ports)
+
+
+def _check_secret(plan: Plan, value: str) -> str | None:
+    # Docker, Compose and bash read an environment file differently except for these characters.
+    if not all(c.isascii() and (c.isalnum() or c in "-_.:/+=@~") for c in value):
+        return _(
+            "Only letters, digits and - _ . : / + = @ ~ can stand in an environment file that Docker, Compose and bash all read alike."
+        )
+    return None
+
+
+def _check_adapters(plan: Plan, value: tuple[str, ...]) -> str | None:
+    for item in value:
+        name, _sep, path = item.partition("=")
+        if not name or not path:
+            return _("“{item}”: write each adapter as name=path.").format(item=item)
+    return None
+
+
+def _check_name(plan: Plan, value: str) -> str | None:
+    return _("A name may not hold white space.") if any(c.isspace() for c in value) else None
+
+
+def _docker(plan: Plan) -> bool:
+    return plan.runtime == "docker"
+
+
+def _local(plan: Plan) -> bool:
+    return plan.runtime == "local"
+
+
+def _generates(plan: Plan) -> bool:
+    return plan.model is not None and plan.model.task == "generate"
+
+
+def _many_gpus(plan: Plan) -> bool:
+    return len(plan.machine.gpu.gpus) > 1
+
+
+def _is_wsl2(plan: Plan) -> bool:
+    return plan.machine.system.value == "wsl2"
+
+
+def _has_images(plan: Plan) -> bool:
+    return plan.model is not None and "image" in plan.model.modalities
+
+
+def _has_video(plan: Plan) -> bool:
+    return plan.model is not None and "video" in plan.model.modalities
+
+
+def _network(plan: Plan) -> bool:
+    return plan.value("access") == "network"
+
+
+def _slow_model(plan: Plan) -> bool:
+    return plan.move is not None
+
+
+def _move_wanted(plan: Plan) -> bool:
+    return plan.move is not None and plan.move.wanted
+
+
+def _wsl_host_unknown(plan: Plan) -> bool:
+    wsl = plan.machine.wsl
+    return _is_wsl2(plan) and wsl is not None and not wsl.host_memory_bytes.known
+
+
+def _wsl_cpus_unknown(plan: Plan) -> bool:
+    wsl = plan.machine.wsl
+    return _is_wsl2(plan) and wsl is not None and not wsl.host_logical_cpus.known
+
+
+MACHINE = Step(
+    "machine",
+    N_("This machine"),
+    N_("What was found here, and what stands in the way of serving a model."),
+    (
+        Question(
+            "gpus",
+            N_("GPUs to use"),
+            "multi",
+            N_("The GPUs that vLLM may use. All GPUs of one kind are taken unless you say otherwise."),
+            when=_many_gpus,
+            optional=True,
+        ),
+    ),
+)
+
+MODEL = Step(
+    "model",
+    N_("Model"),
+    N_(
+        "Which model will be served: one that lies on this machine, or one that is downloaded at the first start."
+    ),
+    (
+        Question(
+            "model",
+            N_("Model"),
+            "model",
+            N_(
+                "A model found on this machine, a recipe, a folder or .gguf file, or a repository id (owner/name)."
+            ),
+            check=_check_model,
+        ),
+    ),
+)
+
+MOVE = Step(
+    "move",
+    N_("Move it"),
+    N_(
+        "The model lies on a slow drive. vLLM maps its files while loading; from a Windows or network drive that takes minutes, and it may look like a hang."
+    ),
+    (
+        Question(
+            "move",
+            N_("Copy the model to the Linux file system"),
+            "bool",
+            N_(
+                "Copies and verifies every byte. The original stays where it is; you can delete it afterwards, with a separate command."
+            ),
+        ),
+        Question(
+            "move_to",
+            N_("Copy to"),
+            "path",
+            N_("A folder in the Linux file system (not under a Windows drive)."),
+            check=_check_move_to,
+            when=_move_wanted,
+        ),
+    ),
+    when=_slow_model,
+)
+
+RUNTIME = Step(
+    "runtime",
+    N_("vLLM version"),
+    N_("Which vLLM release serves the model, and how it is run."),
+    (
+        Question(
+            "runtime",
+            N_("How to run it"),
+            "choice",
+            N_(
+                "Docker uses the official image with everything in it. A local environment is made with uv or pip."
+            ),
+        ),
+        Question(
+            "release",
+            N_("vLLM release"),
+            "choice",
+            N_(
+                "The newest release that the driver, the GPU and the model allow is proposed. Known faults are named."
+            ),
+        ),
+        Question(
+            "image",
+            N_("Image"),
+            "text",
+            N_("Another image than the official one of this release, such as a nightly or your own build."),
+            when=_docker,
+            optional=True,
+            advanced=True,
+        ),
+        Question(
+            "venv",
+            N_("Environment folder"),
+            "path",
+            N_("The virtual environment that holds vLLM; made at the first start if it is not there."),
+            check=_check_absolute,
+            when=_local,
+            advanced=True,
+        ),
+    ),
+)
+
+FLAGS = Step(
+    "flags",
+    N_("Flags"),
+    N_("What the server is for. Every flag below follows from it, and each can be set by hand."),
+    (
+        Question(
+            "intent",
+            N_("What is it for?"),
+            "choice",
+            N_("Sets length, concurrency, tool calling and limits for the purpose."),
+        ),
+        Question(
+            "max_model_len",
+            N_("Longest context"),
+            "int",
+            N_("Tokens of one request, prompt and answer together. Longer needs more KV cache."),
+            minimum=1,
+            unit="tokens",
+        ),
+        Question(
+            "max_num_seqs",
+            N_("Requests at once"),
+            "int",
+            N_("How many requests are worked on at the same time, at most."),
+            minimum=1,
+        ),
+        Question(
+            "gpu_memory_utilization",
+            N_("GPU memory utilization"),
+            "float",
+            N_("The share of each GPU's total memory that vLLM may use, with all that it needs."),
+            minimum=0.05,
+            maximum=1.0,
+        ),
+        Question(
+            "tensor_parallel_size",
+            N_("Tensor parallel size"),
+            "int",
+            N_("Over how many GPUs each layer is split. Must divide the number of attention heads."),
+            minimum=1,
+            when=_many_gpus,
+        ),
+        Question(
+            "kv_cache_dtype",
+            N_("KV cache type"),
+            "choice",
+            N_("fp8 halves the KV cache where the GPU can do it; auto keeps the model's own type."),
+            when=_generates,
+        ),
+        Question(
+            "limit_images",
+            N_("Images in one request"),
+            "int",
+            N_("At most so many. 0 turns images off and frees the memory that is kept for them."),
+            minimum=0,
+            maximum=999,
+            when=_has_images,
+        ),
+        Question(
+            "limit_videos",
+            N_("Videos in one request"),
+            "int",
+            N_("At most so many. 0 turns video off: the profiling run at start then needs far less memory."),
+            minimum=0,
+            maximum=999,
+            when=_has_video,
+        ),
+        Question(
+            "tools",
+            N_("Tool calling"),
+            "bool",
+            N_("Lets clients pass tools; needs the parser for this model's format."),
+            when=_generates,
+        ),
+        Question(
+            "reasoning",
+            N_("Separate the reasoning"),
+            "bool",
+            N_("Puts the model's thinking into its own field; needs the parser for this model."),
+            when=_generates,
+        ),
+        Question(
+            "lora_adapters",
+            N_("LoRA adapters"),
+            "list",
+            N_("name=path for each adapter."),
+            check=_check_adapters,
+            when=_generates,
+            optional=True,
+        ),
+        Question(
+            "served_model_name",
+            N_("Name of the model in the API"),
+            "text",
+            N_("What clients put into “model”."),
+            check=_check_name,
+        ),
+        Question(
+            "trust_remote_code",
+            N_("Run code that comes with the model"),
+            "bool",
+            N_(
+                "Only for models whose architecture vLLM does not know. Whoever wrote the model's repository then runs code on this machine."
+            ),
+            advanced=True,
+        ),
+    ),
+)
+
+WSL = Step(
+    "wsl",
+    N_("WSL2 resources"),
+    N_(
+        "WSL2 gets half of the memory of Windows unless .wslconfig says otherwise. Only the lines below are touched; all else in the file stays as it is."
+    ),
+    (
+        Question(
+            "host_memory_gib",
+            N_("Memory of the Windows machine"),
+            "float",
+            N_("Could not be read from here. The Task Manager of Windows shows it (Performance, Memory)."),
+            minimum=1,
+            maximum=65536,
+            when=_wsl_host_unknown,
+            unit="GiB",
+            optional=True,
+        ),
+        Question(
+            "host_cpus",
+            N_("Logical processors of the Windows machine"),
+            "int",
+            N_("Could not be read from here. The Task Manager of Windows shows it (Performance, CPU)."),
+            minimum=1,
+            maximum=4096,
+            when=_wsl_cpus_unknown,
+            optional=True,
+        ),
+        Question(
+            "wsl_write", N_("Set WSL2's resources"), "bool", N_("Leave it off to keep .wslconfig as it is.")
+        ),
+        Question(
+            "wsl_memory_gib",
+            N_("Memory for WSL2"),
+            "int",
+            N_("What all distributions and Docker Desktop share."),
+            minimum=1,
+            unit="GiB",
+            when=lambda p: bool(p.value("wsl_write")),
+        ),
+        Question(
+            "wsl_swap_gib",
+            N_("Swap for WSL2"),
+            "int",
+            N_("A file on the Windows drive that catches peaks while a model is loaded."),
+            minimum=0,
+            unit="GiB",
+            when=lambda p: bool(p.value("wsl_write")),
+        ),
+        Question(
+            "wsl_processors",
+            N_("Processors for WSL2"),
+            "int",
+            N_("0 leaves the line out: WSL2 then uses all."),
+            minimum=0,
+            when=lambda p: bool(p.value("wsl_write")),
+            advanced=True,
+        ),
+        Question(
+            "wsl_keep_alive",
+            N_("Keep WSL2 running while nobody is logged in"),
+            "bool",
+            N_(
+                "WSL2 stops a while after its last terminal is closed, and the server with it. This turns that off."
+            ),
+            when=lambda p: bool(p.value("wsl_write")),
+        ),
+    ),
+    when=_is_wsl2,
+)
+
+ACCESS = Step(
+    "access",
+    N_("Access"),
+    N_("Who may reach the server, and where the Hugging Face token lives."),
+    (
+        Question(
+            "port",
+            N_("Port"),
+            "int",
+            N_("The TCP port of the API."),
+            check=_check_port,
+            minimum=1,
+            maximum=65535,
+        ),
+        Question(
+            "access",
+            N_("Who may reach it"),
+            "choice",
+            N_("Local only is the default. On the network an API key is needed."),
+        ),
+        Question(
+            "api_key",
+            N_("API key"),
+            "secret",
+            N_(
+                "Stands in vllm.env only (mode 0600). Left empty, a random one is made when the files are written."
+            ),
+            check=_check_secret,
+            when=_network,
+            secret=True,
+            optional=True,
+        ),
+        Question(
+            "hf_token",
+            N_("Hugging Face token"),
+            "secret",
+            N_(
+                "Only needed for gated models. It stands in vllm.env only (mode 0600): never in a script, compose file, log or answers file."
+            ),
+            check=_check_secret,
+            secret=True,
+            optional=True,
+        ),
+    ),
+)
+
+REVIEW = Step(
+    "review",
+    N_("Review"),
+    N_("Every file that will be written, with what changes. Nothing has been written yet."),
+    (
+        Question(
+            "out_dir",
+            N_("Write to"),
+            "path",
+            N_("The folder for launch.sh, compose.yaml, vllm.env and answers.toml."),
+            check=_check_absolute,
+        ),
+    ),
+)
+
+STEPS: tuple[Step, ...] = (MACHINE, MODEL, MOVE, RUNTIME, FLAGS, WSL, ACCESS, REVIEW)
+QUESTIONS: dict[str, Question] = {q.key: q for s in STEPS for q in s.questions}
+
+
+def visible_steps(plan: Plan) -> tuple[Step, ...]:
+    return tuple(s for s in STEPS if s.when(plan))
+
+
+def asked(step: Step, plan: Plan) -> tuple[Question, ...]:
+    """The questions of ``step`` that the answers so far leave to ask."""
+    return tuple(q for q in step.questions if q.when(plan))
+
+
+# -- text to value ----------------------------------------------------------------------------------------------
+
+
+def parse_value(question: Question, text: str) -> Value:
+    """The value that a text stands for; :class:`BadInput` names the key and the form."""
+    raw = text.strip()
+    if question.kind == "bool":
+        low = raw.lower()
+        if low in ("true", "yes", "y", "1", "on"):
+            return True
+        if low in ("false", "no", "n", "0", "off"):
+            return False
+        raise BadInput(_("{key}: “{text}” is not yes or no.").format(key=question.key, text=text))
+    if question.kind == "int":
+        return parse_count(question.key, raw)
+    if question.kind == "float":
+        import math
+
+        try:
+            number = float(raw.replace(",", "."))
+        except ValueError:
+            raise BadInput(
+                _("{key}: “{text}” is not a number.").format(key=question.key, text=text)
+            ) from None
+        if not math.isfinite(number):
+            raise BadInput(_("{key}: “{text}” is not a finite number.").format(key=question.key, text=text))
+        return number
+    if question.kind == "list":
+        return tuple(x.strip() for x in raw.split(",") if x.strip())
+    if question.kind == "multi":
+        return tuple(x.strip() for x in raw.replace(";", ",").split(",") if x.strip())
+    return raw
+
+
+def parse_count(key: str, raw: str) -> int:
+    """A whole number; ``32k`` is 32000 and ``32K`` is 32768, as vLLM reads them."""
+    import re
+
+    match = re.fullmatch(r"(\d+)([kKmMgG]?)", raw.replace("_", ""))
+    if match is None:
+        raise BadInput(_("{key}: “{text}” is not a whole number.").format(key=key, text=raw))
+    scale = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}[match[2]]
+    return int(match[1]) * scale
+
+
+def set_answer(session: Session, plan: Plan, key: str, text: str, layer: Layer = Layer.CLI) -> Session:
+    """The session with ``key`` answered by ``text`` (a ``--set``). Unknown keys are vLLM options, or errors."""
+    name = key.strip().lstrip("-").replace("-", "_")
+    if name in SECRET_KEYS:
+        raise BadInput(
+            _(
+                "{key} is a secret: on a command line others could read it. Put it into the environment ({variable}) and add --secrets-from-env."
+            ).format(key=key, variable={"hf_token": "HF_TOKEN", "api_key": "VLLM_API_KEY"}[name])
+        )
+    question = QUESTIONS.get(name)
+    if question is not None:
+        return session.answer(name, parse_value(question, text), layer)
+    release = plan.release
+    known: list[str] = sorted(QUESTIONS)
+    if release is not None:
+        for option in release.options:
+            if option.dest == name or ("--" + name.replace("_", "-")) in option.flags:
+                return session.answer(option.dest, text, layer)
+        known += sorted(o.dest for o in release.options)
+    import difflib
+
+    near = difflib.get_close_matches(name, known, 3)
+    hint = " " + _("Did you mean {names}?").format(names=", ".join(near)) if near else ""
+    where = _("vLLM {version} has no such option either.").format(version=release.version) if release else ""
+    raise BadInput(
+        _("There is no answer called “{key}”.").format(key=key) + (" " + where if where else "") + hint
+    )
+
+
+def table() -> list[dict[str, Any]]:
+    """The questions as plain data, for ``--json`` and the documentation."""
+    return [
+        {
+            "step": s.id,
+            "key": q.key,
+            "label": _(q.label),
+            "kind": q.kind,
+            "help": _(q.help),
+            "secret": q.secret,
+            "optional": q.optional,
+            "unit": q.unit,
+        }
+        for s in STEPS
+        for q in s.questions
+    ]
+
+
+def with_secret(session: Session, key: str, value: str | None) -> Session:
+    return replace(session, secrets=session.secrets.with_value(key, value))
