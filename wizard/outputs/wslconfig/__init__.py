@@ -1,0 +1,22 @@
+"""``.wslconfig`` and ``/etc/wsl.conf``: read as WSL reads them, edit key by key, size the VM, hand the file over."""
+
+from __future__ import annotations
+
+from wizard.outputs.wslconfig.edit import edit
+from wizard.outputs.wslconfig.grammar import Mode
+from wizard.outputs.wslconfig.parse import Accepted, Effective, Parsed, Problem, Rejected, parse
+from wizard.outputs.wslconfig.tune import Setting, WslAdvice, tune
+
+__all__ = [
+    "Accepted",
+    "Effective",
+    "Mode",
+    "Parsed",
+    "Problem",
+    "Rejected",
+    "Setting",
+    "WslAdvice",
+    "edit",
+    "parse",
+    "tune",
+]

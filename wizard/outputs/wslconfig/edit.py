@@ -1,0 +1,223 @@
+"""Change single settings of ``.wslconfig`` and leave every other byte as it was.
+
+Each change is made where WSL looks first (the first line of that key, be it invalid), or put into the key's
+section; the result is read again with WSL's grammar, and a place is only taken when the new value counts there
+and every other line still means what it meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from wizard.errors import BadInput, WizardError
+from wizard.i18n import _
+from wizard.outputs.wslconfig import grammar, keys
+from wizard.outputs.wslconfig.grammar import Entry, Fault, Item, Mode, Section
+from wizard.outputs.wslconfig.parse import Parsed, parse, value_of
+
+HEADER = (
+    "# Settings of the WSL 2 virtual machine, made by vllm-wizard.\n"
+    '# They count after "wsl --shutdown" (typed in PowerShell), which ends every running distribution.\n'
+)
+
+
+def edit(data: bytes | None, changes: Mapping[str, str | None], mode: Mode = "wslconfig") -> bytes:
+    """``data`` with the settings of ``changes`` ("section.key" -> plain value, None removes it) and nothing else
+    changed: comments, order, line ends, byte order mark and encoding stay.
+
+    ``data`` None makes a new file. A value that already counts is not rewritten, so editing twice equals editing
+    once. Raises BadInput for a key or value that WSL does not take, WizardError when no edit of this file can
+    make the value count (an encoding or a line that WSL cannot read); the message says what to do.
+    """
+    wanted = _wanted(changes, mode)
+    if data is None:
+        if not any(value is not None for value in wanted.values()):
+            return b""
+        data = HEADER.encode("ascii") if mode == "wslconfig" else b""
+    before = parse(data, mode)
+    if not before.readable:
+        raise WizardError(before.problems[0].message)
+    for key, value in wanted.items():
+        data = _remove(data, key, mode) if value is None else _set(data, key, value, mode)
+    _verify(before, parse(data, mode), wanted)
+    return data
+
+
+def _wanted(changes: Mapping[str, str | None], mode: Mode) -> dict[keys.Key, str | None]:
+    wanted: dict[keys.Key, str | None] = {}
+    for name, value in changes.items():
+        key = keys.find(name, mode)
+        if key is None:
+            raise BadInput(_("WSL knows no setting named {name}").format(name=name))
+        if value is not None:
+            _check_value(key, value)
+        wanted[key] = value
+    return wanted
+
+
+def _check_value(key: keys.Key, value: str) -> None:
+    if not value.isascii():
+        raise BadInput(
+            _("{key}={value}: WSL cuts letters outside ASCII to something else; choose a path without them").format(
+                key=key.name, value=value
+            )
+        )
+    if any((ord(c) < 0x20 and c not in "\b\t\n") or c == "\x7f" for c in value):
+        raise BadInput(_("{key}: the value holds a control character that the file cannot carry").format(key=key.name))
+    if value_of(key, value) is None:
+        raise BadInput(_("WSL does not take {value!r} for {key}").format(value=value, key=key.name))
+
+
+def quote(value: str) -> str:
+    """``value`` as it is written in the file: backslashes and quotation marks escaped, quoted where needed."""
+    text = value.replace("\\", "\\\\").replace('"', '\\"')
+    text = text.replace("\n", "\\n").replace("\t", "\\t").replace("\b", "\\b")
+    return f'"{text}"' if "#" in text or text != text.strip(" ") else text
+
+
+def _entries(parsed: Parsed, key: keys.Key) -> list[Entry]:
+    names = {name.lower() for name in key.names}
+    return [i for i in parsed.items if isinstance(i, Entry) and i.name.lower() in names]
+
+
+def _set(data: bytes, key: keys.Key, value: str, mode: Mode) -> bytes:
+    parsed = parse(data, mode)
+    goal = value_of(key, value)
+    accepted = parsed.get(key.name)
+    if accepted is not None and accepted.value == goal and parsed.fatal is None:
+        return data
+    for candidate in _candidates(data, parsed, key, value):
+        after = parse(candidate, mode)
+        now = after.get(key.name)
+        if now is not None and now.value == goal and _others(after, key) == _others(parsed, key):
+            return candidate
+    raise WizardError(_refusal(parsed, key, value))
+
+
+def _remove(data: bytes, key: keys.Key, mode: Mode) -> bytes:
+    parsed = parse(data, mode)
+    for entry in reversed(_entries(parsed, key)):
+        shorter = _without(data, entry, parsed.encoding)
+        if _others(parse(shorter, mode), key) != _others(parsed, key):
+            raise WizardError(
+                _("line {line}: {key} cannot be taken out without changing other lines; take it out by hand").format(
+                    line=entry.line, key=key.name
+                )
+            )
+        data = shorter
+    return data
+
+
+def _without(data: bytes, entry: Entry, encoding: str) -> bytes:
+    """Without the entry's line; its comment, if it has one, stays on a line of its own."""
+    if entry.has_comment:
+        comment = data.index(_encode("#", encoding), entry.value_end)
+        return data[: entry.key_start] + data[comment:]
+    space = _encode(" ", encoding), _encode("\t", encoding)
+    begin = entry.key_start
+    while data[:begin].endswith(space):
+        begin -= len(space[0])
+    return data[:begin] + data[entry.end :]
+
+
+def _others(parsed: Parsed, key: keys.Key) -> list[tuple[str, object]]:
+    """All that the file says beside ``key``, in order: what an edit must not change."""
+    mine = {name.lower() for name in key.names}
+    rest: list[tuple[str, object]] = []
+    for item in parsed.items:
+        if isinstance(item, Entry) and item.name.lower() not in mine:
+            rest.append((item.name, item.raw))
+        elif isinstance(item, Fault):
+            rest.append((item.kind, item.detail))
+    return rest
+
+
+def _candidates(data: bytes, parsed: Parsed, key: keys.Key, value: str) -> Iterator[bytes]:
+    """Edits that may do, the least intrusive first."""
+    encoding = parsed.encoding
+    entries = _entries(parsed, key)
+    if entries:
+        yield _with_value(data, entries[0], value, encoding)
+        return
+    section, _dot, name = key.name.partition(".")
+    assignment = f"{name}={quote(value)}"
+    newline = _newline(data, encoding)
+    newlines = [newline] if newline == "\n" else [newline, "\n"]
+    places = list(_section_places(parsed.items, section))
+    end = grammar.decode(data, parsed.mode).starts[-1]
+    for eol in newlines:
+        for place in places:
+            yield _inserted(data, place, assignment, eol, encoding)
+    header = f"[{section}]"
+    for eol in newlines:
+        yield _inserted(data, end, header + eol + assignment, eol, encoding)
+    begin = {grammar.UTF8_BOM: 3, grammar.UTF16LE: 2}.get(encoding, 0)
+    for eol in newlines:
+        yield data[:begin] + _encode(header + eol + assignment + eol, encoding) + data[begin:]
+
+
+def _section_places(items: tuple[Item, ...], section: str) -> Iterator[int]:
+    """Byte offsets inside the section: behind its last key of the first such block, else behind its header."""
+    open_block: int | None = None
+    for item in items:
+        if isinstance(item, Section):
+            if open_block is not None:
+                yield open_block
+            open_block = item.end if item.name.lower() == section.lower() else None
+        elif isinstance(item, Entry) and open_block is not None:
+            open_block = item.end
+    if open_block is not None:
+        yield open_block
+
+
+def _with_value(data: bytes, entry: Entry, value: str, encoding: str) -> bytes:
+    text = quote(value)
+    if entry.has_comment and entry.value_start == entry.value_end:
+        text += " "
+    return data[: entry.value_start] + _encode(text, encoding) + data[entry.value_end :]
+
+
+def _inserted(data: bytes, place: int, lines: str, eol: str, encoding: str) -> bytes:
+    """``lines`` on lines of their own at ``place``, which lies behind a line's terminator or at the end."""
+    before, after = data[:place], data[place:]
+    begin = {grammar.UTF8_BOM: 3, grammar.UTF16LE: 2}.get(encoding, 0)
+    ends_line = place <= begin or before.endswith((_encode("\n", encoding), _encode("\r", encoding)))
+    text = lines + eol if ends_line else eol + lines
+    if not ends_line and after:
+        text += eol
+    return before + _encode(text, encoding) + after
+
+
+def _newline(data: bytes, encoding: str) -> str:
+    """The line end that most lines of the file have."""
+    crlf = data.count(_encode("\r\n", encoding))
+    lf = data.count(_encode("\n", encoding)) - crlf
+    cr = data.count(_encode("\r", encoding)) - crlf
+    return max(("\n", lf), ("\r\n", crlf), ("\r", cr), key=lambda pair: pair[1])[0]
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    return text.encode("utf-16-le" if encoding == grammar.UTF16LE else "ascii")
+
+
+def _verify(before: Parsed, after: Parsed, wanted: Mapping[keys.Key, str | None]) -> None:
+    """The last word: every wish counts now, or WizardError."""
+    if after.fatal is not None:
+        raise WizardError(after.fatal)
+    for key, value in wanted.items():
+        now = after.get(key.name)
+        if value is None and _entries(after, key):
+            raise WizardError(_("{key} could not be taken out; take it out by hand").format(key=key.name))
+        if value is not None and (now is None or now.value != value_of(key, value)):
+            raise WizardError(_refusal(before, key, value))
+
+
+def _refusal(parsed: Parsed, key: keys.Key, value: str) -> str:
+    if parsed.fatal is not None:
+        return parsed.fatal
+    faults = [p for p in parsed.problems if p.line is not None]
+    where = _("line {line}: {message}").format(line=faults[0].line, message=faults[0].message) if faults else ""
+    text = _("{key}={value} cannot be made to count in this file; put it right by hand, or start with a new file.").format(
+        key=key.name, value=value
+    )
+    return f"{text} {where}".strip()

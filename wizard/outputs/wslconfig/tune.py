@@ -1,0 +1,281 @@
+"""Size the WSL 2 virtual machine for vLLM: memory, swap, processors, and what keeps a server alive.
+
+The rule (GiB; R host RAM, W weights, G GPUs): Windows keeps a quarter of R, at least 4 and at most 24; the rest
+is the cap. Needed are 4 + 2G + CPU offload + 2, and 8 more for multimodal models. Good is that plus W, since
+weights then stay in the page cache (they are mapped, so W is no hard need). memory = max(min(cap, good),
+min(cap, R/2)); swap = a quarter of it, at least 4; processors are left alone up to 8, else two are kept back.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from wizard.facts import Machine
+from wizard.i18n import _
+from wizard.outputs.wslconfig.parse import GIB, Parsed, parse
+
+_BASE_GIB, _PER_GPU_GIB, _SPARE_GIB, _MULTIMODAL_GIB = 4.0, 2.0, 2.0, 8.0
+_SMALLEST_SWAP_GIB = 4
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of the advice. ``value`` is what should count (None: left to WSL's default); ``current`` what
+    the user's file says now; ``change`` whether the file has to be changed for it."""
+
+    key: str
+    value: str | None
+    reason: str
+    current: str | None = None
+    change: bool = True
+
+
+@dataclass(frozen=True)
+class WslAdvice:
+    """The advice. ``settings`` hold the values with reasons; ``question`` is set when the host's RAM is not known
+    and the user has to be asked. Sizes are bytes, None when they cannot be known. ``fits`` is False when the
+    need is above what Windows can spare, None when that is not known."""
+
+    settings: tuple[Setting, ...]
+    host_ram_bytes: int | None
+    host_cpus: int | None
+    windows_keeps_bytes: int | None
+    cap_bytes: int | None
+    need_bytes: int
+    good_bytes: int | None
+    fits: bool | None
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    question: str = ""
+
+    @property
+    def changes(self) -> dict[str, str | None]:
+        """What :func:`wizard.outputs.wslconfig.edit` has to be given."""
+        return {s.key: s.value for s in self.settings if s.change}
+
+    @property
+    def wanted(self) -> dict[str, str]:
+        """All values that should count after the next start of WSL, changed or kept."""
+        return {s.key: s.value for s in self.settings if s.value is not None}
+
+    def setting(self, key: str) -> Setting | None:
+        return next((s for s in self.settings if s.key == key), None)
+
+
+def tune(
+    *,
+    host_ram_bytes: int | None,
+    host_cpus: int | None,
+    weights_bytes: int | None,
+    gpu_count: int,
+    cpu_offload_bytes: int = 0,
+    multimodal: bool = False,
+    existing: bytes | None = None,
+    keep_alive: bool = False,
+    machine: Machine | None = None,
+) -> WslAdvice:
+    """The advice for one model on one host.
+
+    ``weights_bytes`` None: not known, the page cache is then left out. ``existing`` is the user's ``.wslconfig``:
+    own values that suffice are kept. ``keep_alive`` adds what stops WSL from ending a server after its last
+    terminal closes. ``machine`` is asked for what the warnings need (Docker Desktop, disks).
+    """
+    current = parse(existing or b"", "wslconfig", host_ram_bytes, host_cpus)
+    need = _need_gib(gpu_count, cpu_offload_bytes, multimodal)
+    warnings = [*_file_warnings(current, host_ram_bytes, machine)]
+    notes = _notes(machine)
+    settings: list[Setting] = []
+    question = ""
+    keeps = cap = good = None
+    fits: bool | None = None
+    if weights_bytes is not None:
+        good = need + weights_bytes / GIB
+    if host_ram_bytes is None:
+        question = _(
+            "How much RAM does Windows have? From inside WSL only the virtual machine's share is seen, so memory and swap "
+            "cannot be sized without it (Task Manager, Performance, Memory shows it)."
+        )
+    else:
+        ram = host_ram_bytes / GIB
+        keeps = min(max(0.25 * ram, 4.0), 24.0)
+        cap = ram - keeps
+        fits = need <= cap
+        memory_gib = _memory_gib(ram, cap, need, good)
+        memory = _memory_setting(current, ram, keeps, cap, need, good, memory_gib)
+        settings.append(memory)
+        settings.append(_swap_setting(current, memory, memory_gib))
+        if not fits:
+            warnings.insert(0, _("This needs about {need:.0f} GiB of RAM in WSL, but only {cap:.1f} GiB of {ram:.0f} GiB can be given to it without starving Windows: take a smaller model, less CPU offload or fewer GPUs, or add RAM.").format(need=need, cap=cap, ram=ram))
+    processors = _processors_setting(current, host_cpus, gpu_count)
+    if processors is not None:
+        settings.append(processors)
+    if keep_alive:
+        settings += _keep_alive_settings(current)
+    else:
+        notes.append(_("WSL ends the virtual machine when the last terminal is closed, also while a server runs in it: keep one open, or let the wizard switch the idle time-outs off."))
+    return WslAdvice(
+        settings=tuple(settings),
+        host_ram_bytes=host_ram_bytes,
+        host_cpus=host_cpus,
+        windows_keeps_bytes=None if keeps is None else round(keeps * GIB),
+        cap_bytes=None if cap is None else round(cap * GIB),
+        need_bytes=round(need * GIB),
+        good_bytes=None if good is None else round(good * GIB),
+        fits=fits,
+        warnings=tuple(warnings),
+        notes=tuple(notes),
+        question=question,
+    )
+
+
+def _need_gib(gpu_count: int, cpu_offload_bytes: int, multimodal: bool) -> float:
+    need = _BASE_GIB + _PER_GPU_GIB * max(gpu_count, 0) + cpu_offload_bytes / GIB + _SPARE_GIB
+    return need + (_MULTIMODAL_GIB if multimodal else 0.0)
+
+
+def _memory_gib(ram: float, cap: float, need: float, good: float | None) -> int:
+    """Whole GiB for the VM; rounded down, but never below the need while the cap allows it."""
+    exact = max(min(cap, good if good is not None else need), min(cap, ram / 2))
+    whole = max(math.floor(exact), min(math.ceil(need), math.floor(cap)))
+    return max(whole, 1)
+
+
+def _memory_setting(current: Parsed, ram: float, keeps: float, cap: float, need: float, good: float | None, gib: int) -> Setting:
+    value = f"{gib}GB"
+    own = current.get("wsl2.memory")
+    text = own.raw if own is not None else None
+    reason = _memory_reason(ram, need, good, gib)
+    refused = next((r for r in current.rejected if r.key == "wsl2.memory"), None)
+    if refused is not None:
+        reason = _("{reason} Your own {raw!r} is refused by WSL.").format(reason=reason, raw=refused.raw)
+        return Setting("wsl2.memory", value, reason, refused.raw)
+    if own is None or int(own.value) == 0:
+        return Setting("wsl2.memory", value, reason, text)
+    mine = int(own.value) / GIB
+    enough = good if good is not None else need
+    if mine >= ram:
+        why = _("{reason} Your own {raw} is all of the machine's RAM or more: Windows would be left with nothing.").format(reason=reason, raw=own.raw)
+        return Setting("wsl2.memory", value, why, text)
+    if mine > cap:
+        left = ram - mine
+        if left < 4:
+            why = _("{reason} Your own {raw} would leave Windows only {left:.1f} GiB.").format(reason=reason, raw=own.raw, left=left)
+            return Setting("wsl2.memory", value, why, text)
+        why = _("Your own {raw} suffices and is kept; it leaves Windows {left:.1f} GiB, a little less than the {keeps:.1f} GiB we would leave.").format(raw=own.raw, left=left, keeps=keeps)
+        return Setting("wsl2.memory", own.raw, why, text, change=False)
+    if mine >= min(enough, gib):
+        why = _("Your own {raw} suffices and is kept (needed {need:.0f} GiB, {enough:.1f} GiB with the weights in the page cache).").format(raw=own.raw, need=need, enough=enough)
+        return Setting("wsl2.memory", own.raw, why, text, change=False)
+    why = _("{reason} Your own {raw} is too little.").format(reason=reason, raw=own.raw)
+    return Setting("wsl2.memory", value, why, text)
+
+
+def _memory_reason(ram: float, need: float, good: float | None, gib: int) -> str:
+    windows = _("Windows keeps {left:.1f} of {ram:.1f} GiB").format(left=ram - gib, ram=ram)
+    if need > gib:
+        return _("{windows}; the {need:.0f} GiB that are needed do not fit.").format(windows=windows, need=need)
+    if good is None:
+        return _("{windows}; needed are {need:.0f} GiB, and more for the page cache.").format(windows=windows, need=need)
+    if gib >= good:
+        return _("{windows}; needed are {need:.0f} GiB, and the weights stay in the page cache ({good:.1f} GiB together).").format(windows=windows, need=need, good=good)
+    return _("{windows}; needed are {need:.0f} GiB; with all weights in the page cache it would be {good:.1f} GiB, which Windows cannot spare, so later starts read part of them from disk again.").format(windows=windows, need=need, good=good)
+
+
+def _swap_setting(current: Parsed, memory: Setting, memory_gib: int) -> Setting:
+    parsed = parse(f"[wsl2]\nmemory={memory.value}\n".encode("ascii", "replace")).get("wsl2.memory")
+    base = math.ceil(int(parsed.value) / GIB) if parsed is not None else memory_gib
+    gib = max(_SMALLEST_SWAP_GIB, math.ceil(base / 4))
+    value = f"{gib}GB"
+    reason = _("a quarter of the memory, at least {least} GiB: loading a model can need more for a moment, and without swap Linux ends the server instead").format(least=_SMALLEST_SWAP_GIB)
+    own = current.get("wsl2.swap")
+    if own is None:
+        return Setting("wsl2.swap", value, reason)
+    mine = int(own.value)
+    if mine >= _SMALLEST_SWAP_GIB * GIB:
+        return Setting("wsl2.swap", own.raw, _("Your own {raw} suffices and is kept.").format(raw=own.raw), own.raw, change=False)
+    why = _("{reason}; your own {raw} is too little").format(reason=reason, raw=own.raw)
+    return Setting("wsl2.swap", value, why, own.raw)
+
+
+def _processors_setting(current: Parsed, host_cpus: int | None, gpu_count: int) -> Setting | None:
+    own = current.get("wsl2.processors")
+    if host_cpus is None:
+        return None
+    wanted = host_cpus if host_cpus <= 8 else host_cpus - 2
+    least = min(wanted, 2 + 2 * max(gpu_count, 1))
+    if own is None:
+        if host_cpus <= 8:
+            return None
+        return Setting("wsl2.processors", str(wanted), _("two of {cpus} logical processors stay for Windows").format(cpus=host_cpus))
+    mine = int(own.value)
+    if mine > host_cpus:
+        return Setting("wsl2.processors", str(wanted), _("your own {mine} is more than the machine's {cpus}: WSL warns at every start").format(mine=mine, cpus=host_cpus), own.raw)
+    if mine <= 0 or mine >= least:
+        return Setting("wsl2.processors", own.raw, _("Your own {raw} suffices and is kept.").format(raw=own.raw), own.raw, change=False)
+    return Setting("wsl2.processors", str(wanted), _("your own {mine} is too few: vLLM runs a process a GPU beside its server and tokenizer").format(mine=mine), own.raw)
+
+
+def _keep_alive_settings(current: Parsed) -> list[Setting]:
+    reasons = {
+        "general.instanceIdleTimeout": _("the distribution is not ended when its last terminal closes (a service inside does not keep it alive)"),
+        "wsl2.vmIdleTimeout": _("the virtual machine is not ended when it idles"),
+    }
+    settings = []
+    for key, reason in reasons.items():
+        own = current.get(key)
+        raw = own.raw if own is not None else None
+        kept = own is not None and int(own.value) < 0
+        settings.append(Setting(key, raw if kept else "-1", reason, raw, change=not kept))
+    return settings
+
+
+def _notes(machine: Machine | None) -> list[str]:
+    if machine is not None and machine.docker.is_desktop.value:
+        return [_("Docker Desktop runs in this same virtual machine: its containers share this memory and swap, and its own memory slider does nothing under WSL 2.")]
+    return []
+
+
+def _file_warnings(current: Parsed, host_ram_bytes: int | None, machine: Machine | None) -> list[str]:
+    """What the user's own file says that is known to hurt; none of it is changed unasked."""
+    warnings: list[str] = []
+    effective = current.effective
+    if effective is None:
+        return warnings
+    if effective.sparse_vhd:
+        warnings.append(_("experimental.sparseVhd=true is known to corrupt disks; take it out, and see that model files are safe elsewhere."))
+    has_docker = machine is not None and machine.docker.cli.known
+    if effective.networking_mode == "Mirrored" and (machine is None or has_docker):
+        warnings.append(_("networkingMode=mirrored has open faults with ports that Docker publishes: if the server cannot be reached, go back to NAT."))
+    if current.is_set("wsl2.swap") and effective.swap_bytes == 0:
+        warnings.append(_("swap=0: without swap Linux ends the server as soon as loading a model needs more memory for a moment."))
+    memory = current.get("wsl2.memory")
+    if memory is not None and host_ram_bytes is not None and int(memory.value) > host_ram_bytes:
+        warnings.append(_("memory={raw} is more than the machine's {ram:.1f} GiB: WSL takes all of it without a word, and Windows starves.").format(raw=memory.raw, ram=host_ram_bytes / GIB))
+    if not effective.gpu_support:
+        warnings.append(_("gpuSupport is off (or safeMode is on): no GPU can be seen inside WSL."))
+    warnings += _swap_disk_warnings(current, machine)
+    return warnings
+
+
+def _swap_disk_warnings(current: Parsed, machine: Machine | None) -> list[str]:
+    effective = current.effective
+    if machine is None or effective is None:
+        return []
+    swap = effective.swap_bytes
+    if swap is None or swap == 0:
+        return []
+    drive = effective.swap_file[:2].upper() if effective.swap_file[1:2] == ":" else ""
+    free = None
+    if drive:
+        for mount in machine.mounts:
+            if (mount.windows_path or "").upper().startswith(drive):
+                free = mount.free_bytes.value
+    elif machine.wsl is not None:
+        free = machine.wsl.host_free_disk_bytes.value
+    if free is not None and free < swap:
+        return [_("the swap file may grow to {swap:.0f} GiB, but its disk {drive} has only {free:.1f} GiB free.").format(swap=swap / GIB, drive=drive or "C:", free=free / GIB)]
+    return []
+
+
+__all__ = ["Setting", "WslAdvice", "tune"]
