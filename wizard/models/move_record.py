@@ -1,0 +1,366 @@
+"""The record of a move on disk: what is to be copied, what is proven, and who is at work.
+
+A move to one destination has one work folder on the destination's file system, beside the destination (for a
+cache beside the cache, so that the cache's own tools do not stumble over it). In it:
+
+``manifest.json``  the list of files as the source had them, and the state; replaced as a whole, atomically
+``journal``        one line for each proven stretch or file, appended, each with its own checksum
+``data/``          the copy while it grows; it takes its final name in one rename when all of it is proven
+``lock``           held (flock) by the one process that writes
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from wizard.errors import WizardError
+from wizard.i18n import _
+from wizard.models.move_scan import RECORDS, show
+from wizard.models.move_types import BlobRule, MoveFile, MoveKind, MoveLink, MovePlan, MoveState
+
+VERSION = 1
+MANIFEST = "manifest.json"
+JOURNAL = "journal"
+DATA = "data"
+LOCK = "lock"
+
+
+def record_homes(dst: str) -> list[str]:
+    """Where the record of a move to ``dst`` may lie, the usual place first."""
+    parent = os.path.dirname(dst)
+    homes = [parent]
+    probe = parent
+    while os.path.dirname(probe) != probe:
+        if os.path.basename(probe) == "hub":
+            homes.append(os.path.dirname(probe))
+        probe = os.path.dirname(probe)
+    return homes
+
+
+def record_name(dst: str) -> str:
+    """The work folder's name: readable, and of one destination only."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "_", os.path.basename(dst)).strip("._")[:60] or "model"
+    digest = hashlib.sha256(os.fsencode(dst)).hexdigest()[:10]
+    return f"{readable}-{digest}"
+
+
+def work_dir_for(dst: str, kind: MoveKind) -> str:
+    """The work folder of a move to ``dst``: an existing record wins, else beside the cache or the destination."""
+    name = record_name(dst)
+    homes = record_homes(dst)
+    for home in homes:
+        existing = os.path.join(home, RECORDS, name)
+        if os.path.lexists(os.path.join(existing, MANIFEST)):
+            return existing
+    home = homes[0]
+    if kind in (MoveKind.HUGGINGFACE, MoveKind.MODELSCOPE) and len(homes) > 1:
+        outside = homes[1]
+        if same_filesystem(homes[0], outside):
+            home = outside
+    return os.path.join(home, RECORDS, name)
+
+
+def nearest_existing(path: str) -> str:
+    """The path itself or the nearest folder above it that exists."""
+    while not os.path.isdir(path):
+        parent = os.path.dirname(path)
+        if parent == path:
+            return path
+        path = parent
+    return path
+
+
+def same_filesystem(a: str, b: str) -> bool:
+    try:
+        return os.stat(nearest_existing(a)).st_dev == os.stat(nearest_existing(b)).st_dev
+    except OSError:
+        return False
+
+
+@dataclass
+class Manifest:
+    """What the work folder says about the move."""
+
+    dst: str
+    src: str
+    kind: MoveKind
+    name: str
+    state: str  # "partial", "switching", "proven", "deleted"
+    files: list[MoveFile]
+    links: list[MoveLink]
+    dirs: list[str]
+    src_is_file: bool = False
+    alias_links: list[MoveLink] = field(default_factory=list)
+    created: float = 0.0
+    updated: float = 0.0
+    proofs: dict[str, list[Any]] = field(default_factory=dict)  # rel -> [size, mtime_ns, ctime_ns, sha256]
+    warnings: list[str] = field(default_factory=list)
+    blocks_deletion: str = ""  # why the source is not deleted even on consent; "" if nothing speaks against it
+
+    @property
+    def public_state(self) -> MoveState:
+        return {"proven": MoveState.PROVEN, "deleted": MoveState.DELETED}.get(self.state, MoveState.PARTIAL)
+
+
+def manifest_of(plan: MovePlan) -> Manifest:
+    return Manifest(
+        plan.dst,
+        plan.src,
+        plan.kind,
+        plan.name,
+        "partial",
+        list(plan.files),
+        list(plan.links),
+        list(plan.dirs),
+        plan.src_is_file,
+        list(plan.alias_links),
+        created=time.time(),
+    )
+
+
+def load_manifest(work_dir: str) -> Manifest | None:
+    """The manifest, None when there is none. Raises WizardError when it is damaged or of a newer wizard."""
+    path = os.path.join(work_dir, MANIFEST)
+    try:
+        with open(path, "rb") as handle:
+            raw = handle.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        data = json.loads(raw)
+        if data["version"] != VERSION:
+            raise WizardError(
+                _("{path} was written by another version of the wizard; move it away to begin anew").format(
+                    path=show(path)
+                )
+            )
+        return Manifest(
+            dst=data["dst"],
+            src=data["src"],
+            kind=MoveKind(data["kind"]),
+            name=data["name"],
+            state=data["state"],
+            files=[MoveFile(**{**f, "blob_rule": BlobRule(f["blob_rule"])}) for f in data["files"]],
+            links=[MoveLink(**x) for x in data["links"]],
+            dirs=list(data["dirs"]),
+            src_is_file=bool(data["src_is_file"]),
+            alias_links=[MoveLink(**x) for x in data["alias_links"]],
+            created=float(data["created"]),
+            updated=float(data["updated"]),
+            proofs=dict(data["proofs"]),
+            warnings=list(data["warnings"]),
+            blocks_deletion=str(data["blocks_deletion"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise WizardError(
+            _("{path} is damaged ({why}); move it away to begin anew").format(path=show(path), why=error)
+        ) from error
+
+
+def save_manifest(work_dir: str, manifest: Manifest) -> None:
+    """Replace the manifest as a whole; it is on the disk when this returns."""
+    manifest.updated = time.time()
+    data = dataclasses.asdict(manifest)
+    data["version"] = VERSION
+    data["kind"] = manifest.kind.value
+    for f in data["files"]:
+        f["blob_rule"] = f["blob_rule"].value
+    path = os.path.join(work_dir, MANIFEST)
+    temporary = path + ".new"
+    with open(temporary, "wb") as handle:
+        # ASCII with escapes: names that are no valid UTF-8 come back as they were.
+        handle.write(json.dumps(data, ensure_ascii=True, separators=(",", ":")).encode("ascii"))
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.replace(temporary, path)
+    sync_folder(work_dir)
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder durable, where the system can."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+@dataclass(frozen=True)
+class Proven:
+    """How much of one file's copy is proven: the stretch up to ``upto``, or all of it."""
+
+    size_bytes: int
+    mtime_ns: int  # of the source when it was read
+    upto: int
+    prefix_sha256: str  # of the bytes before ``upto``
+    whole: bool
+    git_sha1: str = ""
+
+
+class Journal:
+    """The append-only list of what is proven. Every line carries a checksum, so a torn one is simply not there."""
+
+    def __init__(self, work_dir: str) -> None:
+        self._path = os.path.join(work_dir, JOURNAL)
+        self._fd: int | None = None
+
+    def load(self) -> dict[str, Proven]:
+        """The last word on every file."""
+        found: dict[str, Proven] = {}
+        try:
+            with open(self._path, "rb") as handle:
+                lines = handle.read().split(b"\n")
+        except OSError:
+            return found
+        for line in lines:
+            body, separator, check = line.rpartition(b" ")
+            if not separator or check != b"%08x" % zlib.crc32(body):
+                continue
+            try:
+                rel, size, mtime_ns, upto, digest, whole, git = json.loads(body)
+                found[rel] = Proven(int(size), int(mtime_ns), int(upto), str(digest), bool(whole), str(git))
+            except (ValueError, TypeError):
+                continue
+        return found
+
+    def open(self) -> None:
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        # A torn last line must not swallow the next one.
+        os.write(self._fd, b"\n")
+
+    def add(self, entries: list[tuple[str, Proven]]) -> None:
+        """Append; the bytes spoken of must already be on the disk. The lines themselves may lag behind."""
+        if self._fd is None or not entries:
+            return
+        out = []
+        for rel, p in entries:
+            body = json.dumps(
+                [rel, p.size_bytes, p.mtime_ns, p.upto, p.prefix_sha256, p.whole, p.git_sha1],
+                ensure_ascii=True,
+                separators=(",", ":"),
+            ).encode("ascii")
+            out.append(b"%s %08x\n" % (body, zlib.crc32(body)))
+        write_all(self._fd, b"".join(out))
+
+    def sync(self) -> None:
+        if self._fd is not None:
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+class DestinationLock:
+    """One writer for one destination, across processes. The kernel lets go of it when the process dies."""
+
+    def __init__(self, work_dir: str) -> None:
+        self._path = os.path.join(work_dir, LOCK)
+        self._fd: int | None = None
+
+    def __enter__(self) -> DestinationLock:
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+        if not _try_lock(fd):
+            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() if hasattr(os, "pread") else ""
+            os.close(fd)
+            raise WizardError(
+                _("another process{pid} is already moving to this destination; wait for it, or stop it first").format(
+                    pid=f" ({holder})" if holder.isdigit() else ""
+                )
+            )
+        os.truncate(fd, 0)
+        os.write(fd, str(os.getpid()).encode("ascii"))
+        self._fd = fd
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def is_locked(work_dir: str) -> bool:
+    """Whether some process holds the destination's lock now."""
+    try:
+        fd = os.open(os.path.join(work_dir, LOCK), os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(fd)
+    finally:
+        os.close(fd)
+
+
+def records_below(home: str) -> Iterator[str]:
+    """The work folders that lie in ``home``."""
+    base = os.path.join(home, RECORDS)
+    try:
+        names = sorted(os.listdir(base))
+    except OSError:
+        return
+    for name in names:
+        if os.path.isfile(os.path.join(base, name, MANIFEST)):
+            yield os.path.join(base, name)
+
+
+# A short list of places where moves were begun, so that they are found again wherever they lie.
+
+
+def _index_path() -> str:
+    from platformdirs import user_state_dir
+
+    return os.path.join(user_state_dir("vllm-wizard", appauthor=False), "moves.json")
+
+
+def remember(work_dir: str) -> None:
+    """Note a work folder in the user's own list. A list that cannot be written is no reason to stop."""
+    known = [w for w in remembered() if w != work_dir and os.path.isdir(w)]
+    path = _index_path()
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = f"{path}.{os.getpid()}"
+        with open(temporary, "w", encoding="ascii") as handle:
+            json.dump([*known, work_dir], handle)
+        os.replace(temporary, path)
+
+
+def remembered() -> list[str]:
+    try:
+        with open(_index_path(), encoding="ascii") as handle:
+            data = json.load(handle)
+    except (OSError, ValueError):
+        return []
+    return [w for w in data if isinstance(w, str)] if isinstance(data, list) else []
