@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wizard.outputs.wslconfig.deliver import HandCopy, hand_copy, shutdown_text, to_filespec, verify_in_force
 from wizard.outputs.wslconfig.edit import edit
 from wizard.outputs.wslconfig.grammar import Mode
 from wizard.outputs.wslconfig.parse import Accepted, Effective, Parsed, Problem, Rejected, parse
@@ -10,6 +11,7 @@ from wizard.outputs.wslconfig.tune import Setting, WslAdvice, tune
 __all__ = [
     "Accepted",
     "Effective",
+    "HandCopy",
     "Mode",
     "Parsed",
     "Problem",
@@ -17,6 +19,10 @@ __all__ = [
     "Setting",
     "WslAdvice",
     "edit",
+    "hand_copy",
     "parse",
+    "shutdown_text",
+    "to_filespec",
     "tune",
+    "verify_in_force",
 ]

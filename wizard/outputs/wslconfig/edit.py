@@ -58,12 +58,14 @@ def _wanted(changes: Mapping[str, str | None], mode: Mode) -> dict[keys.Key, str
 def _check_value(key: keys.Key, value: str) -> None:
     if not value.isascii():
         raise BadInput(
-            _("{key}={value}: WSL cuts letters outside ASCII to something else; choose a path without them").format(
-                key=key.name, value=value
-            )
+            _(
+                "{key}={value}: WSL cuts letters outside ASCII to something else; choose a path without them"
+            ).format(key=key.name, value=value)
         )
     if any((ord(c) < 0x20 and c not in "\b\t\n") or c == "\x7f" for c in value):
-        raise BadInput(_("{key}: the value holds a control character that the file cannot carry").format(key=key.name))
+        raise BadInput(
+            _("{key}: the value holds a control character that the file cannot carry").format(key=key.name)
+        )
     if value_of(key, value) is None:
         raise BadInput(_("WSL does not take {value!r} for {key}").format(value=value, key=key.name))
 
@@ -100,9 +102,9 @@ def _remove(data: bytes, key: keys.Key, mode: Mode) -> bytes:
         shorter = _without(data, entry, parsed.encoding)
         if _others(parse(shorter, mode), key) != _others(parsed, key):
             raise WizardError(
-                _("line {line}: {key} cannot be taken out without changing other lines; take it out by hand").format(
-                    line=entry.line, key=key.name
-                )
+                _(
+                    "line {line}: {key} cannot be taken out without changing other lines; take it out by hand"
+                ).format(line=entry.line, key=key.name)
             )
         data = shorter
     return data
@@ -149,9 +151,14 @@ def _candidates(data: bytes, parsed: Parsed, key: keys.Key, value: str) -> Itera
         for place in places:
             yield _inserted(data, place, assignment, eol, encoding)
     header = f"[{section}]"
+    begin = _begin(encoding)
     for eol in newlines:
-        yield _inserted(data, end, header + eol + assignment, eol, encoding)
-    begin = {grammar.UTF8_BOM: 3, grammar.UTF16LE: 2}.get(encoding, 0)
+        blank = eol if end > begin and not _ends_blank(data[:end], encoding) else ""
+        yield _inserted(data, end, blank + header + eol + assignment, eol, encoding)
+    first = next((item.start for item in parsed.items if isinstance(item, Section)), None)
+    if first is not None:
+        for eol in newlines:
+            yield _inserted(data, first, header + eol + assignment, eol, encoding)
     for eol in newlines:
         yield data[:begin] + _encode(header + eol + assignment + eol, encoding) + data[begin:]
 
@@ -180,12 +187,22 @@ def _with_value(data: bytes, entry: Entry, value: str, encoding: str) -> bytes:
 def _inserted(data: bytes, place: int, lines: str, eol: str, encoding: str) -> bytes:
     """``lines`` on lines of their own at ``place``, which lies behind a line's terminator or at the end."""
     before, after = data[:place], data[place:]
-    begin = {grammar.UTF8_BOM: 3, grammar.UTF16LE: 2}.get(encoding, 0)
-    ends_line = place <= begin or before.endswith((_encode("\n", encoding), _encode("\r", encoding)))
+    ends_line = place <= _begin(encoding) or before.endswith(
+        (_encode("\n", encoding), _encode("\r", encoding))
+    )
     text = lines + eol if ends_line else eol + lines
     if not ends_line and after:
         text += eol
     return before + _encode(text, encoding) + after
+
+
+def _begin(encoding: str) -> int:
+    """The length of the byte order mark."""
+    return {grammar.UTF8_BOM: 3, grammar.UTF16LE: 2}.get(encoding, 0)
+
+
+def _ends_blank(data: bytes, encoding: str) -> bool:
+    return data.endswith(tuple(_encode(e, encoding) for e in ("\n\n", "\r\n\r\n", "\r\r")))
 
 
 def _newline(data: bytes, encoding: str) -> str:
@@ -216,8 +233,10 @@ def _refusal(parsed: Parsed, key: keys.Key, value: str) -> str:
     if parsed.fatal is not None:
         return parsed.fatal
     faults = [p for p in parsed.problems if p.line is not None]
-    where = _("line {line}: {message}").format(line=faults[0].line, message=faults[0].message) if faults else ""
-    text = _("{key}={value} cannot be made to count in this file; put it right by hand, or start with a new file.").format(
-        key=key.name, value=value
+    where = (
+        _("line {line}: {message}").format(line=faults[0].line, message=faults[0].message) if faults else ""
     )
+    text = _(
+        "{key}={value} cannot be made to count in this file; put it right by hand, or start with a new file."
+    ).format(key=key.name, value=value)
     return f"{text} {where}".strip()

@@ -97,7 +97,7 @@ def decode(data: bytes, mode: Mode) -> Text:
         return Text((), (len(data),), UTF16BE, readable=False)
     if data.startswith(b"\xff\xfe"):
         pairs = [(data[i] | data[i + 1] << 8, i) for i in range(2, len(data) - 1, 2)]
-        return _text_mode(pairs, len(data), UTF16LE)
+        return _text_mode(pairs, len(data) - len(data) % 2, UTF16LE)
     bom = data.startswith(b"\xef\xbb\xbf")
     return _text_mode(_utf8_units(data, 3 if bom else 0), len(data), UTF8_BOM if bom else UTF8)
 

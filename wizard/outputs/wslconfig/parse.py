@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,6 +103,7 @@ class Parsed:
     fatal: str | None
     complete: bool
     effective: Effective | None
+    notes: tuple[Problem, ...] = ()
     items: tuple[Item, ...] = field(default=(), repr=False)
 
     def get(self, key: str) -> Accepted | None:
@@ -138,8 +140,40 @@ def parse(
         fatal=reading.fatal,
         complete=text.readable and not stopped and reading.fatal is None,
         effective=effective,
+        notes=tuple(_notes(data, text.encoding, items, reading, host_ram_bytes)),
         items=items,
     )
+
+
+def _notes(
+    data: bytes, encoding: str, items: tuple[Item, ...], reading: _Reading, host_ram_bytes: int | None
+) -> Iterator[Problem]:
+    """What WSL does without a word and the user would want to know."""
+    if encoding == grammar.UTF8 and b"\0" in data[:64]:
+        message = _(
+            "this looks like UTF-16 without a byte order mark, which WSL reads as rubbish: save the file as UTF-8"
+        )
+        yield Problem(None, None, "utf16_without_mark", message)
+    counting = {a.line: a for a in reading.accepted}
+    for entry in (i for i in items if isinstance(i, Entry) and i.line in counting):
+        if reading.mode == "wslconfig" and not entry.raw.isascii():
+            message = _("letters outside ASCII are cut to something else by WSL: this path will not be found")
+            yield Problem(entry.line, counting[entry.line].key, "not_ascii", message)
+    for setting in reading.accepted:
+        key = keys.find(setting.key, reading.mode)
+        if key is None or key.kind != "size":
+            continue
+        size = int(setting.value)
+        if 0 < size < MIB:
+            message = _("{raw} means {size} bytes: write a unit, like {raw}GB").format(
+                raw=setting.raw, size=size
+            )
+            yield Problem(setting.line, setting.key, "bytes_without_unit", message)
+        if setting.key == "wsl2.memory" and host_ram_bytes is not None and size > host_ram_bytes:
+            message = _(
+                "more than the machine has ({ram:.1f} GiB): WSL takes all of it and Windows starves"
+            ).format(ram=host_ram_bytes / GIB)
+            yield Problem(setting.line, setting.key, "memory_above_host", message)
 
 
 def value_of(key: keys.Key, raw: str) -> str | None:
@@ -203,9 +237,9 @@ class _Reading:
         raw = entry.raw_text
         value = value_of(key, raw)
         if key.kind == "mac" and value is None:
-            self.fatal = _("line {line}: WSL does not start at all while {key} is {raw!r}; it must look like 00:15:5D:01:02:03").format(
-                line=entry.line, key=key.name, raw=raw
-            )
+            self.fatal = _(
+                "line {line}: WSL does not start at all while {key} is {raw!r}; it must look like 00:15:5D:01:02:03"
+            ).format(line=entry.line, key=key.name, raw=raw)
             self.problem(entry.line, key.name, INVALID["mac"], self.fatal)
             self.rejected.append(Rejected(key.name, raw, entry.line))
             return
@@ -238,16 +272,31 @@ class _Reading:
         gpu = self._flag("wsl2.gpuSupport")
         kernel = self.values.get("wsl2.kernel", "")
         if safe:
-            self.problem(None, "wsl2.safeMode", SAFE_MODE, _("wsl2.safeMode is on: WSL switches GPU support, swap, networking and more off"))
+            self.problem(
+                None,
+                "wsl2.safeMode",
+                SAFE_MODE,
+                _("wsl2.safeMode is on: WSL switches GPU support, swap, networking and more off"),
+            )
             virtio = gpu = dns = False
             swap, mode, kernel = 0, "None", ""
         if not virtio:
             virtiofs = virtio9p = False
             if mode == "Consomme":
                 mode = "Nat"
-                self.problem(None, "wsl2.networkingMode", NEEDS_VIRTIO, _("networkingMode=Consomme (VirtioProxy) needs wsl2.virtio; WSL falls back to NAT"))
+                self.problem(
+                    None,
+                    "wsl2.networkingMode",
+                    NEEDS_VIRTIO,
+                    _("networkingMode=Consomme (VirtioProxy) needs wsl2.virtio; WSL falls back to NAT"),
+                )
         if virtio9p:
-            self.problem(None, "wsl2.virtio9p", VIRTIO9P, _("wsl2.virtio9p is switched off in this WSL; drives are shared through plain 9p"))
+            self.problem(
+                None,
+                "wsl2.virtio9p",
+                VIRTIO9P,
+                _("wsl2.virtio9p is switched off in this WSL; drives are shared through plain 9p"),
+            )
         if mode not in ("Nat", "Mirrored", "Consomme"):
             dns = False
         return Effective(
@@ -301,7 +350,14 @@ class _Reading:
         if wanted <= 0:
             return host_cpus
         if host_cpus is not None and wanted > host_cpus:
-            self.problem(None, "wsl2.processors", PROCESSORS, _("wsl2.processors is {wanted}, but the machine has {cpus} logical processors; WSL uses {cpus}").format(wanted=wanted, cpus=host_cpus))
+            self.problem(
+                None,
+                "wsl2.processors",
+                PROCESSORS,
+                _(
+                    "wsl2.processors is {wanted}, but the machine has {cpus} logical processors; WSL uses {cpus}"
+                ).format(wanted=wanted, cpus=host_cpus),
+            )
             return host_cpus
         return wanted
 
@@ -312,9 +368,9 @@ def default_swap_bytes(memory_bytes: int) -> int:
 
 
 def _unreadable_message(encoding: str) -> str:
-    return _("WSL cannot read a file in {encoding}: it uses its defaults for everything. Save the file as UTF-8.").format(
-        encoding=encoding.upper()
-    )
+    return _(
+        "WSL cannot read a file in {encoding}: it uses its defaults for everything. Save the file as UTF-8."
+    ).format(encoding=encoding.upper())
 
 
 def _fault_message(fault: Fault, mode: Mode) -> str:
@@ -323,7 +379,9 @@ def _fault_message(fault: Fault, mode: Mode) -> str:
     elif fault.kind == grammar.INVALID_SECTION:
         text = _("a section name must begin with a letter")
     elif fault.kind == grammar.INVALID_ESCAPE:
-        text = _("'\\{char}' is no escape that WSL knows: write a backslash as '\\\\'").format(char=fault.detail)
+        text = _("'\\{char}' is no escape that WSL knows: write a backslash as '\\\\'").format(
+            char=fault.detail
+        )
     elif fault.detail == '"':
         text = _("a quotation mark is opened and never closed")
     elif fault.detail == "=":
@@ -345,7 +403,9 @@ def _unknown_message(name: str, mode: Mode) -> str:
         there = keys.elsewhere(name, other)
     if there is not None:
         file = "/etc/wsl.conf" if other == "wslconf" else ".wslconfig"
-        return _("WSL does not know {name} in this file: {key} belongs into {file}").format(name=name, key=there.name, file=file)
+        return _("WSL does not know {name} in this file: {key} belongs into {file}").format(
+            name=name, key=there.name, file=file
+        )
     if here is not None:
         section = here.name.partition(".")[0]
         return _("WSL does not know {name}: it belongs under [{section}]").format(name=name, section=section)
@@ -353,21 +413,27 @@ def _unknown_message(name: str, mode: Mode) -> str:
 
 
 def _duplicate_message(key: str, first: Entry, entry: Entry) -> str:
-    return _("{key} was already set on line {first} (even a value that WSL refused counts): this line is ignored").format(
-        key=key, first=first.line
-    )
+    return _(
+        "{key} was already set on line {first} (even a value that WSL refused counts): this line is ignored"
+    ).format(key=key, first=first.line)
 
 
 def _invalid_message(key: keys.Key, raw: str) -> str:
     if key.kind == "size":
-        return _("{raw!r} is no size that WSL reads for {key}: write it like 16GB or 512MB, whole and without a space").format(raw=raw, key=key.name)
+        return _(
+            "{raw!r} is no size that WSL reads for {key}: write it like 16GB or 512MB, whole and without a space"
+        ).format(raw=raw, key=key.name)
     if key.kind == "int":
         return _("{raw!r} is no whole number for {key}").format(raw=raw, key=key.name)
     if key.kind == "bool":
         return _("{raw!r} is neither true nor false for {key}").format(raw=raw, key=key.name)
     if key.kind == "ipv4":
-        return _("{raw!r} is no IPv4 address for {key}; DNS tunnelling is switched off").format(raw=raw, key=key.name)
+        return _("{raw!r} is no IPv4 address for {key}; DNS tunnelling is switched off").format(
+            raw=raw, key=key.name
+        )
     if key.kind == "ports":
-        return _("{raw!r} for {key} holds something that is no port from 1 to 65535").format(raw=raw, key=key.name)
+        return _("{raw!r} for {key} holds something that is no port from 1 to 65535").format(
+            raw=raw, key=key.name
+        )
     valid = ", ".join(spelling for spelling, _value in key.values)
     return _("{raw!r} is no value for {key}: it may be {valid}").format(raw=raw, key=key.name, valid=valid)

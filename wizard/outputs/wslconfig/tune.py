@@ -9,7 +9,7 @@ min(cap, R/2)); swap = a quarter of it, at least 4; processors are left alone up
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wizard.facts import Machine
 from wizard.i18n import _
@@ -62,6 +62,14 @@ class WslAdvice:
     def setting(self, key: str) -> Setting | None:
         return next((s for s in self.settings if s.key == key), None)
 
+    def with_value(self, key: str, value: str | None, reason: str) -> WslAdvice:
+        """The advice with the user's own choice for one key (None: the line is left out or taken out)."""
+        old = self.setting(key)
+        current = old.current if old is not None else None
+        chosen = Setting(key, value, reason, current, change=value != current)
+        rest = tuple(chosen if s.key == key else s for s in self.settings)
+        return replace(self, settings=rest if old is not None else (*rest, chosen))
+
 
 def tune(
     *,
@@ -106,14 +114,23 @@ def tune(
         settings.append(memory)
         settings.append(_swap_setting(current, memory, memory_gib))
         if not fits:
-            warnings.insert(0, _("This needs about {need:.0f} GiB of RAM in WSL, but only {cap:.1f} GiB of {ram:.0f} GiB can be given to it without starving Windows: take a smaller model, less CPU offload or fewer GPUs, or add RAM.").format(need=need, cap=cap, ram=ram))
+            warnings.insert(
+                0,
+                _(
+                    "This needs about {need:.0f} GiB of RAM in WSL, but only {cap:.1f} GiB of {ram:.0f} GiB can be given to it without starving Windows: take a smaller model, less CPU offload or fewer GPUs, or add RAM."
+                ).format(need=need, cap=cap, ram=ram),
+            )
     processors = _processors_setting(current, host_cpus, gpu_count)
     if processors is not None:
         settings.append(processors)
     if keep_alive:
         settings += _keep_alive_settings(current)
     else:
-        notes.append(_("WSL ends the virtual machine when the last terminal is closed, also while a server runs in it: keep one open, or let the wizard switch the idle time-outs off."))
+        notes.append(
+            _(
+                "WSL ends the virtual machine when the last terminal is closed, also while a server runs in it: keep one open, or let the wizard switch the idle time-outs off."
+            )
+        )
     return WslAdvice(
         settings=tuple(settings),
         host_ram_bytes=host_ram_bytes,
@@ -141,7 +158,9 @@ def _memory_gib(ram: float, cap: float, need: float, good: float | None) -> int:
     return max(whole, 1)
 
 
-def _memory_setting(current: Parsed, ram: float, keeps: float, cap: float, need: float, good: float | None, gib: int) -> Setting:
+def _memory_setting(
+    current: Parsed, ram: float, keeps: float, cap: float, need: float, good: float | None, gib: int
+) -> Setting:
     value = f"{gib}GB"
     own = current.get("wsl2.memory")
     text = own.raw if own is not None else None
@@ -155,17 +174,25 @@ def _memory_setting(current: Parsed, ram: float, keeps: float, cap: float, need:
     mine = int(own.value) / GIB
     enough = good if good is not None else need
     if mine >= ram:
-        why = _("{reason} Your own {raw} is all of the machine's RAM or more: Windows would be left with nothing.").format(reason=reason, raw=own.raw)
+        why = _(
+            "{reason} Your own {raw} is all of the machine's RAM or more: Windows would be left with nothing."
+        ).format(reason=reason, raw=own.raw)
         return Setting("wsl2.memory", value, why, text)
     if mine > cap:
         left = ram - mine
         if left < 4:
-            why = _("{reason} Your own {raw} would leave Windows only {left:.1f} GiB.").format(reason=reason, raw=own.raw, left=left)
+            why = _("{reason} Your own {raw} would leave Windows only {left:.1f} GiB.").format(
+                reason=reason, raw=own.raw, left=left
+            )
             return Setting("wsl2.memory", value, why, text)
-        why = _("Your own {raw} suffices and is kept; it leaves Windows {left:.1f} GiB, a little less than the {keeps:.1f} GiB we would leave.").format(raw=own.raw, left=left, keeps=keeps)
+        why = _(
+            "Your own {raw} suffices and is kept; it leaves Windows {left:.1f} GiB, a little less than the {keeps:.1f} GiB we would leave."
+        ).format(raw=own.raw, left=left, keeps=keeps)
         return Setting("wsl2.memory", own.raw, why, text, change=False)
     if mine >= min(enough, gib):
-        why = _("Your own {raw} suffices and is kept (needed {need:.0f} GiB, {enough:.1f} GiB with the weights in the page cache).").format(raw=own.raw, need=need, enough=enough)
+        why = _(
+            "Your own {raw} suffices and is kept (needed {need:.0f} GiB, {enough:.1f} GiB with the weights in the page cache)."
+        ).format(raw=own.raw, need=need, enough=enough)
         return Setting("wsl2.memory", own.raw, why, text, change=False)
     why = _("{reason} Your own {raw} is too little.").format(reason=reason, raw=own.raw)
     return Setting("wsl2.memory", value, why, text)
@@ -174,12 +201,20 @@ def _memory_setting(current: Parsed, ram: float, keeps: float, cap: float, need:
 def _memory_reason(ram: float, need: float, good: float | None, gib: int) -> str:
     windows = _("Windows keeps {left:.1f} of {ram:.1f} GiB").format(left=ram - gib, ram=ram)
     if need > gib:
-        return _("{windows}; the {need:.0f} GiB that are needed do not fit.").format(windows=windows, need=need)
+        return _("{windows}; the {need:.0f} GiB that are needed do not fit.").format(
+            windows=windows, need=need
+        )
     if good is None:
-        return _("{windows}; needed are {need:.0f} GiB, and more for the page cache.").format(windows=windows, need=need)
+        return _("{windows}; needed are {need:.0f} GiB, and more for the page cache.").format(
+            windows=windows, need=need
+        )
     if gib >= good:
-        return _("{windows}; needed are {need:.0f} GiB, and the weights stay in the page cache ({good:.1f} GiB together).").format(windows=windows, need=need, good=good)
-    return _("{windows}; needed are {need:.0f} GiB; with all weights in the page cache it would be {good:.1f} GiB, which Windows cannot spare, so later starts read part of them from disk again.").format(windows=windows, need=need, good=good)
+        return _(
+            "{windows}; needed are {need:.0f} GiB, and the weights stay in the page cache ({good:.1f} GiB together)."
+        ).format(windows=windows, need=need, good=good)
+    return _(
+        "{windows}; needed are {need:.0f} GiB; with all weights in the page cache it would be {good:.1f} GiB, which Windows cannot spare, so later starts read part of them from disk again."
+    ).format(windows=windows, need=need, good=good)
 
 
 def _swap_setting(current: Parsed, memory: Setting, memory_gib: int) -> Setting:
@@ -187,13 +222,21 @@ def _swap_setting(current: Parsed, memory: Setting, memory_gib: int) -> Setting:
     base = math.ceil(int(parsed.value) / GIB) if parsed is not None else memory_gib
     gib = max(_SMALLEST_SWAP_GIB, math.ceil(base / 4))
     value = f"{gib}GB"
-    reason = _("a quarter of the memory, at least {least} GiB: loading a model can need more for a moment, and without swap Linux ends the server instead").format(least=_SMALLEST_SWAP_GIB)
+    reason = _(
+        "a quarter of the memory, at least {least} GiB: loading a model can need more for a moment, and without swap Linux ends the server instead"
+    ).format(least=_SMALLEST_SWAP_GIB)
     own = current.get("wsl2.swap")
     if own is None:
         return Setting("wsl2.swap", value, reason)
     mine = int(own.value)
     if mine >= _SMALLEST_SWAP_GIB * GIB:
-        return Setting("wsl2.swap", own.raw, _("Your own {raw} suffices and is kept.").format(raw=own.raw), own.raw, change=False)
+        return Setting(
+            "wsl2.swap",
+            own.raw,
+            _("Your own {raw} suffices and is kept.").format(raw=own.raw),
+            own.raw,
+            change=False,
+        )
     why = _("{reason}; your own {raw} is too little").format(reason=reason, raw=own.raw)
     return Setting("wsl2.swap", value, why, own.raw)
 
@@ -207,18 +250,44 @@ def _processors_setting(current: Parsed, host_cpus: int | None, gpu_count: int) 
     if own is None:
         if host_cpus <= 8:
             return None
-        return Setting("wsl2.processors", str(wanted), _("two of {cpus} logical processors stay for Windows").format(cpus=host_cpus))
+        return Setting(
+            "wsl2.processors",
+            str(wanted),
+            _("two of {cpus} logical processors stay for Windows").format(cpus=host_cpus),
+        )
     mine = int(own.value)
     if mine > host_cpus:
-        return Setting("wsl2.processors", str(wanted), _("your own {mine} is more than the machine's {cpus}: WSL warns at every start").format(mine=mine, cpus=host_cpus), own.raw)
+        return Setting(
+            "wsl2.processors",
+            str(wanted),
+            _("your own {mine} is more than the machine's {cpus}: WSL warns at every start").format(
+                mine=mine, cpus=host_cpus
+            ),
+            own.raw,
+        )
     if mine <= 0 or mine >= least:
-        return Setting("wsl2.processors", own.raw, _("Your own {raw} suffices and is kept.").format(raw=own.raw), own.raw, change=False)
-    return Setting("wsl2.processors", str(wanted), _("your own {mine} is too few: vLLM runs a process a GPU beside its server and tokenizer").format(mine=mine), own.raw)
+        return Setting(
+            "wsl2.processors",
+            own.raw,
+            _("Your own {raw} suffices and is kept.").format(raw=own.raw),
+            own.raw,
+            change=False,
+        )
+    return Setting(
+        "wsl2.processors",
+        str(wanted),
+        _("your own {mine} is too few: vLLM runs a process a GPU beside its server and tokenizer").format(
+            mine=mine
+        ),
+        own.raw,
+    )
 
 
 def _keep_alive_settings(current: Parsed) -> list[Setting]:
     reasons = {
-        "general.instanceIdleTimeout": _("the distribution is not ended when its last terminal closes (a service inside does not keep it alive)"),
+        "general.instanceIdleTimeout": _(
+            "the distribution is not ended when its last terminal closes (a service inside does not keep it alive)"
+        ),
         "wsl2.vmIdleTimeout": _("the virtual machine is not ended when it idles"),
     }
     settings = []
@@ -232,7 +301,11 @@ def _keep_alive_settings(current: Parsed) -> list[Setting]:
 
 def _notes(machine: Machine | None) -> list[str]:
     if machine is not None and machine.docker.is_desktop.value:
-        return [_("Docker Desktop runs in this same virtual machine: its containers share this memory and swap, and its own memory slider does nothing under WSL 2.")]
+        return [
+            _(
+                "Docker Desktop runs in this same virtual machine: its containers share this memory and swap, and its own memory slider does nothing under WSL 2."
+            )
+        ]
     return []
 
 
@@ -243,15 +316,31 @@ def _file_warnings(current: Parsed, host_ram_bytes: int | None, machine: Machine
     if effective is None:
         return warnings
     if effective.sparse_vhd:
-        warnings.append(_("experimental.sparseVhd=true is known to corrupt disks; take it out, and see that model files are safe elsewhere."))
+        warnings.append(
+            _(
+                "experimental.sparseVhd=true is known to corrupt disks; take it out, and see that model files are safe elsewhere."
+            )
+        )
     has_docker = machine is not None and machine.docker.cli.known
     if effective.networking_mode == "Mirrored" and (machine is None or has_docker):
-        warnings.append(_("networkingMode=mirrored has open faults with ports that Docker publishes: if the server cannot be reached, go back to NAT."))
+        warnings.append(
+            _(
+                "networkingMode=mirrored has open faults with ports that Docker publishes: if the server cannot be reached, go back to NAT."
+            )
+        )
     if current.is_set("wsl2.swap") and effective.swap_bytes == 0:
-        warnings.append(_("swap=0: without swap Linux ends the server as soon as loading a model needs more memory for a moment."))
+        warnings.append(
+            _(
+                "swap=0: without swap Linux ends the server as soon as loading a model needs more memory for a moment."
+            )
+        )
     memory = current.get("wsl2.memory")
     if memory is not None and host_ram_bytes is not None and int(memory.value) > host_ram_bytes:
-        warnings.append(_("memory={raw} is more than the machine's {ram:.1f} GiB: WSL takes all of it without a word, and Windows starves.").format(raw=memory.raw, ram=host_ram_bytes / GIB))
+        warnings.append(
+            _(
+                "memory={raw} is more than the machine's {ram:.1f} GiB: WSL takes all of it without a word, and Windows starves."
+            ).format(raw=memory.raw, ram=host_ram_bytes / GIB)
+        )
     if not effective.gpu_support:
         warnings.append(_("gpuSupport is off (or safeMode is on): no GPU can be seen inside WSL."))
     warnings += _swap_disk_warnings(current, machine)
@@ -274,7 +363,11 @@ def _swap_disk_warnings(current: Parsed, machine: Machine | None) -> list[str]:
     elif machine.wsl is not None:
         free = machine.wsl.host_free_disk_bytes.value
     if free is not None and free < swap:
-        return [_("the swap file may grow to {swap:.0f} GiB, but its disk {drive} has only {free:.1f} GiB free.").format(swap=swap / GIB, drive=drive or "C:", free=free / GIB)]
+        return [
+            _(
+                "the swap file may grow to {swap:.0f} GiB, but its disk {drive} has only {free:.1f} GiB free."
+            ).format(swap=swap / GIB, drive=drive or "C:", free=free / GIB)
+        ]
     return []
 
 
