@@ -313,6 +313,11 @@ def mask(text: str) -> str:
     return _NAMED.sub(lambda m: m[1] + m[2] + HIDDEN, _TOKENS.sub(HIDDEN, text))
 
 
+def diff_texts(name: str, before: bytes | None, after: bytes) -> str:
+    """A unified diff of two contents of one file, for showing; empty when they are the same."""
+    return "" if before == after else _diff(name, before, after, False, None, None)
+
+
 def _decode(raw: bytes) -> str | None:
     """The text of a file: UTF-8 or UTF-16 with a mark; None for anything else."""
     try:

@@ -8,16 +8,18 @@ translation: ``_("{gib:.1f} GiB free").format(gib=x)``.
 from __future__ import annotations
 
 import os
-from typing import Protocol
+
+TYPE_CHECKING = False  # importing typing would cost --help a good part of its time
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Translations(Protocol):
+        def gettext(self, message: str) -> str: ...
+
+        def ngettext(self, msgid1: str, msgid2: str, n: int) -> str: ...
+
 
 DOMAIN = "vllm_wizard"
-
-
-class _Translations(Protocol):
-    def gettext(self, message: str) -> str: ...
-
-    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str: ...
-
 
 _current: _Translations | None = None
 _chosen: bool = False

@@ -1,0 +1,108 @@
+"""The command: as little as possible is imported here, and every way out has its exit code.
+
+0: done. 1: it could not be done. 2: the input is wrong. 130: interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # importing typing would cost --help a good part of its time
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line ``argv`` (without the program's name) and return the exit code."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    _prepare_streams()
+    options = words[: words.index("--")] if "--" in words else words
+    try:
+        code = _run(words)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        _say("")
+        return 130
+    except BrokenPipeError:
+        # The reader has all it wanted (head, a pager that was left). Nothing may be flushed to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except SystemExit as leaving:
+        # argparse leaves like this after --help.
+        return leaving.code if isinstance(leaving.code, int) else 0
+    except Exception as error:
+        from wizard.errors import WizardError
+
+        if "--debug" in options:
+            import traceback
+
+            _say(traceback.format_exc().rstrip())
+        if isinstance(error, WizardError):
+            _say(f"vllm-wizard: {error}")
+            return error.exit_code
+        from wizard.i18n import _
+
+        if isinstance(error, OSError) and error.filename is None and _is_stdout_full(error):
+            _say(
+                "vllm-wizard: "
+                + _("The output could not be written: {reason}.").format(reason=error.strerror)
+            )
+            return 1
+        _say(
+            "vllm-wizard: "
+            + _(
+                "This should not have happened: {kind}: {error}. Nothing more was written. Run the same again with --debug and report what it shows."
+            ).format(kind=type(error).__name__, error=" ".join(str(error).split()))
+        )
+        return 1
+
+
+def _run(words: list[str]) -> int:
+    if words == ["--version"] or words == ["-V"]:
+        from wizard import __version__
+
+        print(f"vllm-wizard {__version__}")
+        return 0
+    from wizard import cli
+
+    return cli.run(words)
+
+
+def _is_stdout_full(error: OSError) -> bool:
+    import errno
+
+    return error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF)
+
+
+def _prepare_streams() -> None:
+    """No closed standard stream may be taken by a file that is opened later, and no text may fail to print."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY if descriptor == 0 else os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        encoding = getattr(stream, "encoding", None)
+        if encoding and encoding.lower().replace("-", "") != "utf8":
+            from wizard.plain_text import use_replacements
+
+            use_replacements(stream)
+        elif encoding and getattr(stream, "errors", "") == "strict":
+            # File names need not be UTF-8.
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _say(text: str) -> None:
+    """Tell on standard error, or nowhere when it is closed or broken."""
+    try:
+        if sys.stderr is not None:
+            print(text, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())

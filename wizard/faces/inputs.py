@@ -1,0 +1,223 @@
+"""From the command line's options to a session: answers with their layers, secrets, the machine, the models."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wizard.errors import BadInput
+from wizard.i18n import _
+from wizard.session import (
+    SECRET_ENV,
+    SECRET_KEYS,
+    Answers,
+    Layer,
+    Secrets,
+    Session,
+    Value,
+    load_answers,
+)
+from wizard.steps import QUESTIONS, Question, parse_value, set_answer
+
+if TYPE_CHECKING:
+    from wizard.host import Host
+    from wizard.plan_types import Plan
+
+
+def open_machine(args: argparse.Namespace) -> Host:
+    """This machine, or the recorded one of ``--machine``."""
+    from wizard.host import open_host
+
+    return open_host(args.machine)
+
+
+def is_recorded(args: argparse.Namespace) -> bool:
+    return args.machine is not None
+
+
+def answers_from(args: argparse.Namespace) -> Answers:
+    """The answers of ``--answers`` and of the other options, typed; raises BadInput naming what is wrong.
+
+    What is no question is kept as text: whether the release has such an option is known once it is chosen.
+    """
+    file: dict[str, Value] = {}
+    if args.answers is not None:
+        path = Path(args.answers).expanduser()
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise BadInput(
+                _("{path} cannot be read: {reason}.").format(path=path, reason=error.strerror or error)
+            ) from error
+        file = {k: _typed(k, v, str(path)) for k, v in load_answers(data, str(path)).items()}
+    cli: dict[str, Value] = {}
+    for pair in args.set:
+        key, sep, text = pair.partition("=")
+        name = key.strip().lstrip("-").replace("-", "_")
+        if not sep or not name:
+            raise BadInput(_("--set {pair}: write it as KEY=VALUE.").format(pair=_short(pair)))
+        if name in SECRET_KEYS or name.upper() in SECRET_ENV.values():
+            raise BadInput(
+                _(
+                    "--set {key}: a secret on a command line can be read by others. Put it into the environment ({variables}) and add --secrets-from-env."
+                ).format(key=key.strip(), variables=", ".join(SECRET_ENV.values()))
+            )
+        question = QUESTIONS.get(name)
+        cli[name] = text if question is None else parse_value(question, text)
+    if args.model is not None:
+        cli["model"] = _local(args.model)
+    if args.release is not None:
+        cli["release"] = args.release
+    if args.runtime is not None:
+        cli["runtime"] = args.runtime
+    if getattr(args, "out", None) is not None:
+        cli["out_dir"] = out_folder(args.out)
+    for table in (file, cli):
+        release = table.get("release")
+        if isinstance(release, str) and release[:1] in "vV":
+            table["release"] = release[1:]
+    return Answers(file=file, cli=cli)
+
+
+def out_folder(text: str) -> str:
+    """The absolute folder that ``--out`` means."""
+    if not text or "\0" in text:
+        raise BadInput(_("--out: give the folder to write to."))
+    return os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111 - a text, kept as it was given
+
+
+def _local(source: str) -> str:
+    """A relative path means the folder that the user stands in."""
+    return str(Path.cwd() / source) if source.startswith(("./", "../")) or source in (".", "..") else source
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _typed(key: str, value: Value, name: str) -> Value:
+    """``value`` as the question's kind wants it; texts are read as ``--set`` reads them."""
+    question = QUESTIONS.get(key)
+    if question is None:
+        return value
+    kind = question.kind
+    if isinstance(value, str):
+        try:
+            return parse_value(question, value)
+        except BadInput as error:
+            raise BadInput(_("{name}: {error}").format(name=name, error=error)) from None
+    fits = {
+        "bool": isinstance(value, bool),
+        "int": isinstance(value, int) and not isinstance(value, bool),
+        "float": isinstance(value, (int, float)) and not isinstance(value, bool),
+        "multi": isinstance(value, tuple),
+        "list": isinstance(value, tuple),
+    }.get(kind, isinstance(value, (int, float)) and not isinstance(value, bool))
+    if not fits:
+        raise BadInput(
+            _("{name}: the value of “{key}” is of the wrong kind ({kind} is wanted).").format(
+                name=name, key=key, kind=kind
+            )
+        )
+    return str(value) if kind in ("text", "path", "choice", "model") else value
+
+
+def secrets_from(args: argparse.Namespace, environment: Mapping[str, str]) -> Secrets:
+    """The secrets in the environment, when ``--secrets-from-env`` asks for them."""
+    secrets = Secrets()
+    if not getattr(args, "secrets_from_env", False):
+        return secrets
+    for key, variable in SECRET_ENV.items():
+        value = environment.get(variable, "").strip()
+        if not value:
+            continue
+        if not all(c.isascii() and (c.isalnum() or c in "-_.:/+=@~") for c in value):
+            raise BadInput(
+                _(
+                    "{variable} in the environment holds a character that an environment file cannot hold. Only letters, digits and - _ . : / + = @ ~ can stand there."
+                ).format(variable=variable)
+            )
+        secrets = secrets.with_value(key, value)
+    return secrets
+
+
+def load_session(
+    host: Host, args: argparse.Namespace, *, on_probe: Callable[[Any], None] | None = None
+) -> tuple[Session, Plan]:
+    """The session that the options describe, checked, and the plan over it."""
+    from dataclasses import replace
+
+    from wizard.plan import plan as make_plan
+    from wizard.session import gather
+
+    answers = answers_from(args)
+    loose = {
+        layer: {k: v for k, v in answers.layer(layer).items() if k not in QUESTIONS}
+        for layer in (Layer.FILE, Layer.CLI)
+    }
+    known = Answers(
+        *(
+            {k: v for k, v in answers.layer(layer).items() if k in QUESTIONS}
+            for layer in (Layer.FILE, Layer.CLI)
+        )
+    )
+    session = gather(host, known, recipe_dirs=args.recipes, on_probe=on_probe)
+    session = replace(session, secrets=secrets_from(args, os.environ))
+    plan = make_plan(session)
+    if any(loose.values()):
+        for layer, table in loose.items():
+            for key, value in table.items():
+                session = set_answer(session, plan, key, _as_text(value), layer)
+        plan = make_plan(session)
+    check_answers(session, plan)
+    return session, plan
+
+
+def _as_text(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def check_answers(session: Session, plan: Plan) -> None:
+    """Raise BadInput for the first explicit answer whose form is wrong.
+
+    What only this machine speaks against (a port in use, a runtime that is not installed) is left to the
+    plan, which says so as a warning or blocker: the answer itself is well formed.
+    """
+    for key in sorted(session.answers.keys() & QUESTIONS.keys()):
+        given = session.answers.get(key)
+        assert given is not None
+        value, layer = given
+        wrong = _malformed(QUESTIONS[key], plan, value)
+        if wrong:
+            where = _("answers file") if layer is Layer.FILE else "--set"
+            raise BadInput(
+                _("{where}: {key}={value}: {wrong}").format(
+                    where=where, key=key, value=_short(_as_text(value)), wrong=wrong
+                )
+            )
+
+
+def _malformed(question: Question, plan: Plan, value: Value) -> str | None:
+    if question.kind == "choice":
+        names = [c.value for c in question.choices(plan)]
+        # A release need not be among those proposed: the nearest known one is then used, and said.
+        if question.key == "release" or not names or str(value) in names:
+            return None
+        return _("Must be one of: {names}.").format(names=", ".join(names))
+    if question.key == "port":
+        return (
+            None if isinstance(value, int) and 1 <= value <= 65535 else _("Must be a port from 1 to 65535.")
+        )
+    return question.error(plan, value)
+
+
+def summary_of(words: Sequence[str]) -> str:
+    """Options as one line, for texts that tell what to type."""
+    import shlex
+
+    return " ".join(shlex.quote(w) for w in words)
