@@ -101,6 +101,7 @@ class Plan:
     gpus: tuple[int, ...] = ()  # indices used
     move: MovePlanHint | None = None
     wsl: WslAdvice | None = None
+    wsl_changes: Mapping[str, str | None] = field(default_factory=dict)  # for .wslconfig: key -> value
     choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
     flag_rows: tuple[FlagRow, ...] = ()
     mounts: tuple[tuple[str, str, bool], ...] = ()  # bind mounts for Docker: (host, container, read only)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wizard.host import Host
     from wizard.recipes import RecipeBook
 
-Value = Union[str, int, float, bool, tuple[str, ...]]
+Value = Union[str, int, float, bool, tuple[str, ...]]  # noqa: UP007 - evaluated at import on 3.10
 
 # Keys that may never be given as an answer: they belong in the environment file only.
 SECRET_KEYS = frozenset({"hf_token", "api_key"})

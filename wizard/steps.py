@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from wizard.counts import parse_count
 from wizard.errors import BadInput
 from wizard.i18n import N_, _
 from wizard.plan_types import Choice, Plan
@@ -587,17 +588,6 @@ def parse_value(question: Question, text: str) -> Value:
     if question.kind == "multi":
         return tuple(x.strip() for x in raw.replace(";", ",").split(",") if x.strip())
     return raw
-
-
-def parse_count(key: str, raw: str) -> int:
-    """A whole number; ``32k`` is 32000 and ``32K`` is 32768, as vLLM reads them."""
-    import re
-
-    match = re.fullmatch(r"(\d+)([kKmMgG]?)", raw.replace("_", ""))
-    if match is None:
-        raise BadInput(_("{key}: “{text}” is not a whole number.").format(key=key, text=raw))
-    scale = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}[match[2]]
-    return int(match[1]) * scale
 
 
 def set_answer(session: Session, plan: Plan, key: str, text: str, layer: Layer = Layer.CLI) -> Session:

@@ -1,0 +1,130 @@
+"""compose.yaml: the same server for ``docker compose up``.
+
+Written by hand rather than by a YAML library, so that every line can carry its reason and every string is
+quoted alike; strings go through :func:`wizard.outputs.quoting.compose_string`.
+"""
+
+from __future__ import annotations
+
+from wizard.i18n import _
+from wizard.outputs.command import container_environment, image_arguments, port_binding, start_seconds
+from wizard.outputs.env import NAME as ENV_NAME
+from wizard.outputs.quoting import compose_string, wrap_comment
+from wizard.outputs.spec import FileSpec
+from wizard.plan_types import Plan
+
+NAME = "compose.yaml"
+
+
+def compose_file(plan: Plan) -> FileSpec:
+    """The Compose file of a plan that can serve."""
+    assert plan.image_reference is not None
+    assert plan.release is not None
+    out: list[str] = []
+
+    def say(text: str, indent: int) -> None:
+        out.extend(wrap_comment(text, " " * indent + "# "))
+
+    out += wrap_comment(
+        _(
+            "{model} on vLLM {version}. Start: docker compose up -d. Watch: docker compose logs -f. Stop: docker compose down."
+        ).format(model=plan.value("served_model_name"), version=plan.release.version)
+    )
+    if plan.runtime != "docker":
+        out += wrap_comment(
+            _("launch.sh runs vLLM from a local environment; this file is the same server for Docker.")
+        )
+    out += ["services:", "  vllm:"]
+    if plan.reason("release"):
+        say(plan.reason("release"), 4)
+    out.append(f"    image: {compose_string(plan.image_reference)}")
+    out.append(f"    container_name: {compose_string(container_name(plan))}")
+    say(_("Each argument is one string, so nothing is split or unquoted again."), 4)
+    out.append("    command:")
+    for word in image_arguments(plan):
+        out.append(f"      - {compose_string(word)}")
+    environment = container_environment(plan)
+    if environment:
+        out.append("    environment:")
+        for key, value in sorted(environment.items()):
+            reason = plan.reason("env." + key)
+            if reason:
+                say(reason, 6)
+            out.append(f"      {key}: {compose_string(value)}")
+    say(_("Secrets (Hugging Face token, API key) stand in this file only."), 4)
+    out += ["    env_file:", f"      - {ENV_NAME}"]
+    address, port = port_binding(plan)
+    say(plan.reason("access"), 4)
+    out += ["    ports:", f'      - "{address}:{port}:8000"']
+    out.append("    volumes:")
+    for source, target, read_only in plan.mounts:
+        out += [
+            "      - type: bind",
+            f"        source: {compose_string(source)}",
+            f"        target: {compose_string(target)}",
+        ]
+        if read_only:
+            out += ["        read_only: true", "        bind:", "          create_host_path: false"]
+    if plan.device == "nvidia":
+        out += [
+            "    deploy:",
+            "      resources:",
+            "        reservations:",
+            "          devices:",
+            "            - driver: nvidia",
+        ]
+        if plan.gpus and len(plan.gpus) < len(plan.machine.gpu.gpus):
+            ids = ", ".join(f'"{i}"' for i in plan.gpus)
+            out.append(f"              device_ids: [{ids}]")
+        else:
+            out.append("              count: all")
+        out.append("              capabilities: [gpu]")
+    elif plan.device == "amd":
+        if plan.machine.is_wsl2:
+            out += ["    devices:", "      - /dev/dxg"]
+        else:
+            out += ["    devices:", "      - /dev/kfd", "      - /dev/dri", "    group_add:", "      - video"]
+        out += ["    security_opt:", "      - seccomp=unconfined"]
+    elif plan.device == "cpu":
+        say(
+            _(
+                "The CPU build places its memory by NUMA node; Docker's default filter forbids the system calls."
+            ),
+            4,
+        )
+        out += ["    security_opt:", "      - seccomp=unconfined", "    cap_add:", "      - SYS_NICE"]
+    say(_("The workers share memory through /dev/shm; Docker's default of 64 MB is too small."), 4)
+    out.append("    ipc: host")
+    say(_("A server that is loading needs time to stop; Docker's 10 s would kill it."), 4)
+    out.append("    stop_grace_period: 60s")
+    say(_("vLLM exits with 0 when its engine dies while serving, so on-failure would not bring it back."), 4)
+    out.append("    restart: unless-stopped")
+    start = start_seconds(plan)
+    say(
+        _(
+            "Loading is expected to take less than {minutes} minutes; until then a failed check does not count."
+        ).format(minutes=-(-start // 60)),
+        4,
+    )
+    probe = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=5)"
+    out += [
+        "    healthcheck:",
+        f'      test: ["CMD", "python3", "-c", {compose_string(probe)}]',
+        "      interval: 30s",
+        "      timeout: 10s",
+        "      retries: 3",
+        f"      start_period: {start}s",
+    ]
+    return FileSpec(
+        path=NAME,
+        content=("\n".join(out) + "\n").encode(),
+        mode=0o644,
+        title=_("the same server for Docker Compose"),
+    )
+
+
+def container_name(plan: Plan) -> str:
+    """The container's name, as launch.sh and Compose use it."""
+    from wizard.outputs.quoting import slug
+
+    return "vllm-" + slug(str(plan.value("served_model_name") or "server"))

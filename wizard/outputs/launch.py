@@ -1,0 +1,464 @@
+"""launch.sh: checks, then starts the server in the foreground, with Docker or from a local environment.
+
+The script is plain bash that shellcheck accepts. Everything that came from a user is quoted by
+:func:`wizard.outputs.quoting.bash_word`; reasons become comments beside what they explain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wizard.i18n import _
+from wizard.outputs.command import container_environment, image_arguments, port_binding
+from wizard.outputs.compose import container_name
+from wizard.outputs.env import NAME as ENV_NAME
+from wizard.outputs.quoting import bash_line, bash_word, comment, wrap_comment
+from wizard.outputs.spec import FileSpec
+from wizard.plan_types import Plan
+
+NAME = "launch.sh"
+# What the image takes on disk when it is unpacked (vllm/vllm-openai 0.2x to 0.3x: 20 to 30 GB).
+IMAGE_GIB = 30
+ENVIRONMENT_GIB = 12
+
+
+def launch_file(plan: Plan) -> FileSpec:
+    """The launch script of a plan that can serve."""
+    lines = [*_head(plan), *_helpers(plan), *_settings(plan), *_checks(plan)]
+    lines += _run_docker(plan) if plan.runtime == "docker" else _run_local(plan)
+    text = "\n".join(lines) + "\n"
+    return FileSpec(
+        path=NAME, content=text.encode("utf-8", "surrogateescape"), mode=0o755, title=_("starts the server")
+    )
+
+
+def _head(plan: Plan) -> list[str]:
+    assert plan.release is not None
+    out = ["#!/usr/bin/env bash"]
+    out += wrap_comment(
+        _("Starts {model} on vLLM {version}. Stop it with Ctrl-C.").format(
+            model=plan.value("served_model_name"), version=plan.release.version
+        )
+    )
+    out += wrap_comment(
+        _(
+            "Usage: ./launch.sh [--check | --print]   --check: only the checks   --print: only print the command"
+        )
+    )
+    out += ["#", *wrap_comment(_("Why it is set up like this:"))]
+    for decision in plan.decisions:
+        if (
+            decision.flag is None
+            and decision.key in _HEAD_KEYS
+            and decision.reason
+            and decision.value is not None
+        ):
+            out += wrap_comment(f"{decision.key} = {decision.value}: {decision.reason}", prefix="#   ")
+    for warning in plan.warnings:
+        out += wrap_comment(_("Note: {title}").format(title=warning.title), prefix="#   ")
+    out += ["", "set -euo pipefail", ""]
+    return out
+
+
+_HEAD_KEYS = frozenset({"model", "runtime", "release", "intent", "move", "access"})
+
+
+def _helpers(plan: Plan) -> list[str]:
+    usage = _("Usage: {script} [--check | --print]").format(script="launch.sh")
+    return [
+        'here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)',
+        "mode=start",
+        'case "${1-}" in',
+        "  --check) mode=check ;;",
+        "  --print) mode=print ;;",
+        '  "") ;;',
+        f"  -h | --help) printf '%s\\n' {bash_word(usage)}; exit 0 ;;",
+        f"  *) printf '%s\\n' {bash_word(usage)} >&2; exit 2 ;;",
+        "esac",
+        "",
+        "say() { printf '%s\\n' \"$*\" >&2; }",
+        "# The first argument says what is wrong, the others what to type.",
+        "fail() {",
+        "  printf '\\nlaunch.sh: %s\\n' \"$1\" >&2",
+        "  shift",
+        '  for line in "$@"; do printf \'  %s\\n\' "$line" >&2; done',
+        "  exit 1",
+        "}",
+        "",
+    ]
+
+
+def _array(name: str, rows: Iterable[tuple[list[str], str]]) -> list[str]:
+    out = [f"{name}=("]
+    for words, reason in rows:
+        if reason:
+            out += wrap_comment(reason, prefix="  # ")
+        out.append("  " + bash_line(words))
+    out.append(")")
+    return out
+
+
+def _argument_rows(plan: Plan) -> list[tuple[list[str], str]]:
+    """The arguments grouped by flag, each with its reason."""
+    reasons = {d.flag: d.reason for d in plan.decisions if d.flag}
+    words = image_arguments(plan) if plan.runtime == "docker" else ["serve", *plan.argv]
+    rows: list[list[str]] = []
+    starts_with_flag = plan.runtime == "docker" and words[:1] == ["--model"]
+    lead = 2 if starts_with_flag or plan.runtime == "local" else 1
+    rows.append(words[:lead])
+    for word in words[lead:]:
+        if word.startswith("--") or not rows[1:]:
+            rows.append([word])
+        else:
+            rows[-1].append(word)
+    return [(row, reasons.get(row[0].split("=")[0], "")) for row in rows]
+
+
+def _settings(plan: Plan) -> list[str]:
+    address, port = port_binding(plan)
+    out = wrap_comment(_("--- What is served ---"))
+    out += _array("arguments", _argument_rows(plan))
+    if plan.host_model_path is not None:
+        out.append(f"model_path={bash_word(plan.host_model_path)}")
+    out += [f"address={address}", f"port={port}", f'env_file="$here/{ENV_NAME}"']
+    if plan.runtime == "docker":
+        assert plan.image_reference is not None
+        out += [f"image={bash_word(plan.image_reference)}", f"container={bash_word(container_name(plan))}"]
+        out += _array("docker_options", _docker_option_rows(plan))
+    else:
+        out.append(f"environment={bash_word(str(plan.value('venv')))}")
+        for key, value in sorted(plan.env.items()):
+            reason = plan.reason("env." + key)
+            if reason:
+                out += wrap_comment(reason)
+            out.append(f"export {key}={bash_word(value)}")
+    out.append("")
+    return out
+
+
+def _docker_option_rows(plan: Plan) -> list[tuple[list[str], str]]:
+    address, port = port_binding(plan)
+    rows: list[tuple[list[str], str]] = [(["--rm", "--name", container_name(plan)], "")]
+    if plan.device == "nvidia":
+        if plan.gpus and len(plan.gpus) < len(plan.machine.gpu.gpus):
+            rows.append(
+                (["--gpus", '"device=' + ",".join(str(i) for i in plan.gpus) + '"'], plan.reason("gpus"))
+            )
+        else:
+            rows.append((["--gpus", "all"], ""))
+    elif plan.device == "amd" and plan.machine.is_wsl2:
+        rows.append((["--device", "/dev/dxg", "--security-opt", "seccomp=unconfined"], ""))
+    elif plan.device == "amd":
+        rows.append(
+            (
+                [
+                    "--device",
+                    "/dev/kfd",
+                    "--device",
+                    "/dev/dri",
+                    "--group-add",
+                    "video",
+                    "--security-opt",
+                    "seccomp=unconfined",
+                ],
+                "",
+            )
+        )
+    else:
+        rows.append(
+            (
+                ["--security-opt", "seccomp=unconfined", "--cap-add", "SYS_NICE"],
+                _(
+                    "The CPU build places its memory by NUMA node; Docker's default filter forbids the system calls."
+                ),
+            )
+        )
+    rows.append(
+        (
+            ["--ipc", "host"],
+            _("The workers share memory through /dev/shm; Docker's default of 64 MB is too small."),
+        )
+    )
+    rows.append(
+        (
+            ["--stop-timeout", "60"],
+            _("A server that is loading needs time to stop; Docker's 10 s would kill it."),
+        )
+    )
+    rows.append((["--publish", f"{address}:{port}:8000"], plan.reason("access")))
+    for source, target, read_only in plan.mounts:
+        rows.append((["--mount", mount_option(source, target, read_only)], ""))
+    for key, value in sorted(container_environment(plan).items()):
+        rows.append((["--env", f"{key}={value}"], plan.reason("env." + key)))
+    return rows
+
+
+def mount_option(source: str, target: str, read_only: bool) -> str:
+    """The value of docker's ``--mount``: one CSV record, so a field with a comma or quote is quoted whole."""
+    fields = ["type=bind", f"source={source}", f"target={target}", *(["readonly"] if read_only else [])]
+    return ",".join('"' + f.replace('"', '""') + '"' if any(c in f for c in ',"\n\r') else f for f in fields)
+
+
+def _checks(plan: Plan) -> list[str]:
+    out = wrap_comment(_("--- Checks, before anything is started ---"))
+    out.append("check() {")
+    out += _indent(_check_model(plan))
+    out += _indent(_check_port())
+    if plan.device == "nvidia":
+        out += _indent(_check_nvidia(plan))
+    elif plan.device == "amd" and not plan.machine.is_wsl2:
+        out += _indent(
+            [
+                "[ -e /dev/kfd ] || fail "
+                + bash_word(_("There is no /dev/kfd: the AMD GPU driver is not loaded."))
+            ]
+        )
+    if plan.runtime == "docker":
+        out += _indent(_check_docker())
+    out += _indent(_check_disk(plan))
+    out += ["}", ""]
+    return out
+
+
+def _indent(lines: Iterable[str]) -> list[str]:
+    return ["  " + line if line else line for line in lines]
+
+
+def _check_model(plan: Plan) -> list[str]:
+    if plan.host_model_path is None:
+        return []
+    move = []
+    if plan.move is not None and plan.move.wanted:
+        move = [bash_line(["vllm-wizard", "move", plan.move.source, plan.move.destination])]
+    hint = (
+        _("Put the model there, or run vllm-wizard again.")
+        if not move
+        else _("It still has to be copied there. Type:")
+    )
+    is_file = plan.host_model_path.endswith(".gguf")
+    test = (
+        '[ -f "$model_path" ]'
+        if is_file
+        else '[ -f "$model_path/config.json" ] || [ -f "$model_path/params.json" ]'
+    )
+    words = " ".join(bash_word(w) for w in [hint, *move])
+    return [
+        f"if ! {{ {test}; }}; then",
+        f'  fail "{_dq(_("The model is not at"))} $model_path." {words}',
+        "fi",
+        'if [ -e "$model_path/.vllm-wizard-move.json" ]; then' if not is_file and move else "",
+        *(
+            [
+                f"  fail {bash_word(_('The model is still being copied.'))} {' '.join(bash_word(w) for w in move)}",
+                "fi",
+            ]
+            if not is_file and move
+            else []
+        ),
+    ]
+
+
+def _dq(text: str) -> str:
+    """``text`` inside double quotes of bash."""
+    return comment(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
+
+
+def _check_port() -> list[str]:
+    return [
+        "# A connection that succeeds means that something listens there already.",
+        'if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then',
+        f'  fail "{_dq(_("Port"))} $port {_dq(_("is in use already."))}" "ss -ltnp | grep :$port"',
+        "fi",
+    ]
+
+
+def _check_nvidia(plan: Plan) -> list[str]:
+    out = [
+        "smi=$(command -v nvidia-smi || true)",
+        '[ -n "$smi" ] || { [ -x /usr/lib/wsl/lib/nvidia-smi ] && smi=/usr/lib/wsl/lib/nvidia-smi; }',
+        'if [ -z "$smi" ]; then',
+        f"  say {bash_word(_('nvidia-smi is not here, so the GPU is not checked.'))}",
+        'elif ! gpus=$(timeout 30 "$smi" -L 2>&1); then',
+        f'  fail "{_dq(_("The GPU does not answer:"))} $gpus" {bash_word(_("Restart the machine (on WSL: wsl --shutdown in PowerShell), then run nvidia-smi."))}',
+    ]
+    if plan.fit is not None and plan.gpus:
+        need_mib = int(plan.fit.budget_bytes * 0.98) >> 20
+        ids = ",".join(str(i) for i in plan.gpus)
+        out += [
+            "else",
+            *wrap_comment(
+                _("vLLM refuses to start when a GPU has less free memory than utilization x total."),
+                prefix="  # ",
+            ),
+            f"  need_mib={need_mib}",
+            "  while read -r free_mib; do",
+            '    case "$free_mib" in "" | *[!0-9]*) continue ;; esac',
+            '    if [ "$free_mib" -lt "$need_mib" ]; then',
+            f'      fail "{_dq(_("A GPU has too little free memory (MiB free, MiB needed):"))} $free_mib, $need_mib." \\',
+            f"        {bash_word(_('Close what uses the GPU (nvidia-smi lists it), or run vllm-wizard again: it plans with what is free then.'))}",
+            "    fi",
+            f'  done < <(timeout 30 "$smi" --query-gpu=memory.free --format=csv,noheader,nounits -i {ids} 2>/dev/null || true)',
+        ]
+    out.append("fi")
+    return out
+
+
+def _check_docker() -> list[str]:
+    cure = [
+        _(
+            "Docker Desktop: start it on Windows, and turn on Settings, Resources, WSL integration for this distribution."
+        ),
+        _("Docker Engine: sudo systemctl start docker"),
+    ]
+    return [
+        f"command -v docker >/dev/null || fail {bash_word(_('The docker command is not here.'))} {' '.join(bash_word(c) for c in cure)}",
+        'if ! answer=$(timeout 30 docker info --format "{{.ServerVersion}}" 2>&1); then',
+        f'  fail "{_dq(_("Docker does not answer:"))} $answer" {" ".join(bash_word(c) for c in cure)}',
+        "fi",
+        'if [ -n "$(docker ps --quiet --filter "name=^/$container\\$" 2>/dev/null)" ]; then',
+        f'  fail "{_dq(_("It runs already, in the container"))} $container." "docker logs -f $container" "docker stop $container"',
+        "fi",
+        f'[ -f "$env_file" ] || fail "{_dq(_("There is no"))} $env_file." {bash_word(_("Run vllm-wizard again, or make an empty file of that name."))}',
+    ]
+
+
+def _check_disk(plan: Plan) -> list[str]:
+    size = plan.model.weight_bytes if plan.model is not None else None
+    out = ["# free_gib FOLDER: what is free there, in GiB; the nearest folder that exists counts."]
+    out += [
+        "free_gib() {",
+        "  folder=$1",
+        '  while [ ! -d "$folder" ] && [ "$folder" != / ]; do folder=$(dirname -- "$folder"); done',
+        '  df -Pk -- "$folder" | awk \'NR == 2 { printf "%d\\n", $4 / 1048576 }\'',
+        "}",
+    ]
+    if plan.host_model_path is None and size:
+        need = size / 2**30 + 2
+        out += [
+            f"cache={bash_word(_cache_folder(plan))}",
+            *wrap_comment(
+                _(
+                    "The model is downloaded at the first start; files that are there already are not loaded again."
+                ),
+                prefix="# ",
+            ),
+            f'if [ ! -d "$cache/hub/models--"{bash_word(_repo_folder(plan))} ] && [ "$(free_gib "$cache")" -lt {int(need)} ]; then',
+            f'  fail "{_dq(_("Too little disk space for the download (GiB needed):"))} {int(need)}" "df -h"',
+            "fi",
+        ]
+    if plan.runtime == "docker":
+        out += [
+            'if ! docker image inspect "$image" >/dev/null 2>&1; then',
+            f'  say "{_dq(_("The image is not here yet and is downloaded first (about 10 GB):"))} $image"',
+            "  root=$(docker info --format '{{.DockerRootDir}}' 2>/dev/null || true)",
+            f'  if [ -n "$root" ] && [ -d "$root" ] && [ "$(free_gib "$root")" -lt {IMAGE_GIB} ]; then',
+            f'    fail "{_dq(_("Too little disk space for the image (GiB needed):"))} {IMAGE_GIB}" "docker system df" "df -h"',
+            "  fi",
+            "fi",
+        ]
+    else:
+        out += [
+            f'if [ ! -x "$environment/bin/vllm" ] && [ "$(free_gib "$environment")" -lt {ENVIRONMENT_GIB} ]; then',
+            f'  fail "{_dq(_("Too little disk space for the environment (GiB needed):"))} {ENVIRONMENT_GIB}" "df -h"',
+            "fi",
+        ]
+    return out
+
+
+def _cache_folder(plan: Plan) -> str:
+    return str(plan.session.environment.get("HF_HOME") or f"{plan.machine.home}/.cache/huggingface")
+
+
+def _repo_folder(plan: Plan) -> str:
+    return str(plan.model_argument or "").replace("/", "--")
+
+
+def _run_docker(plan: Plan) -> list[str]:
+    return [
+        'command=(docker run "${docker_options[@]}" --env-file "$env_file" "$image" "${arguments[@]}")',
+        "if [ \"$mode\" = print ]; then printf '%q ' \"${command[@]}\"; printf '\\n'; exit 0; fi",
+        "check",
+        f'if [ "$mode" = check ]; then say {bash_word(_("All checks passed."))}; exit 0; fi',
+        f'say "{_dq(_("Starting"))} $image {_dq(_("in the container"))} $container."',
+        f'say "{_dq(_("When it says “Application startup complete”:"))} http://$address:$port/v1"',
+        'exec "${command[@]}"',
+    ]
+
+
+def _run_local(plan: Plan) -> list[str]:
+    assert plan.release is not None
+    version = plan.release.version
+    out = [
+        'command=("$environment/bin/vllm" "${arguments[@]}")',
+        "if [ \"$mode\" = print ]; then printf '%q ' \"${command[@]}\"; printf '\\n'; exit 0; fi",
+        "check",
+    ]
+    out.append(f'if [ "$mode" = check ]; then say {bash_word(_("All checks passed."))}; exit 0; fi')
+    out += ["", *wrap_comment(_("The environment is made at the first start; later starts find it."))]
+    uv, pip = install_commands(plan)
+    out += [
+        'if [ ! -x "$environment/bin/vllm" ]; then',
+        f'  say "{_dq(_("Installing vLLM {version} into").format(version=version))} $environment."',
+        "  if command -v uv >/dev/null; then",
+        f'    uv venv --python {bash_word(_python_for(plan))} "$environment"',
+        f'    uv pip install --python "$environment/bin/python" {bash_line(uv)}',
+        "  else",
+        '    python3 -m venv "$environment"',
+        f'    "$environment/bin/python" -m pip install {bash_line(pip)}',
+        "  fi",
+        "fi",
+        'found=$("$environment/bin/python" -c \'import importlib.metadata as m; print(m.version("vllm"))\' 2>/dev/null || echo none)',
+        f'case "$found" in {version} | {version}+*) ;; *)',
+        f'  fail "{_dq(_("This script is for vLLM {version}; the environment holds:").format(version=version))} $found" "rm -r \\"$environment\\"" {bash_word(_("then start again, or run vllm-wizard for the release that is there."))} ;;',
+        "esac",
+        *wrap_comment(_("Secrets are read line by line, never executed.")),
+        'if [ -f "$env_file" ]; then',
+        "  while IFS='=' read -r key value || [ -n \"$key\" ]; do",
+        '    case "$key" in "" | \\#* | *[!A-Za-z0-9_]*) continue ;; esac',
+        '    export "$key=$value"',
+        '  done < "$env_file"',
+        "fi",
+    ]
+    if plan.device == "cpu":
+        out += [
+            *wrap_comment(
+                _("The CPU build runs far faster with Intel's OpenMP, which its wheel brings along.")
+            ),
+            'openmp=$(find "$environment" -name libiomp5.so -print -quit)',
+            'if [ -n "$openmp" ]; then export LD_PRELOAD="$openmp${LD_PRELOAD:+:$LD_PRELOAD}"; fi',
+        ]
+    out += [
+        f'say "{_dq(_("Starting vLLM {version}. When it says “Application startup complete”:").format(version=version))} http://$address:$port/v1"',
+        'exec "${command[@]}"',
+    ]
+    return out
+
+
+def _python_for(plan: Plan) -> str:
+    # 3.12 lies within every release's range from 0.6.3 on, and every dependency has wheels for it.
+    return "3.12"
+
+
+def install_commands(plan: Plan) -> tuple[list[str], list[str]]:
+    """Arguments of ``uv pip install`` and of ``pip install`` for the plan's release and device."""
+    assert plan.release is not None
+    version = plan.release.version
+    if plan.device == "cpu":
+        index = f"https://wheels.vllm.ai/{version}/cpu"
+        return (
+            [f"vllm=={version}+cpu", "--extra-index-url", index, "--torch-backend", "cpu"],
+            [
+                f"vllm=={version}+cpu",
+                "--extra-index-url",
+                index,
+                "--extra-index-url",
+                "https://download.pytorch.org/whl/cpu",
+            ],
+        )
+    if plan.device == "amd":
+        index = f"https://wheels.vllm.ai/rocm/{version}"
+        return (
+            [f"vllm=={version}", "--extra-index-url", index],
+            [f"vllm=={version}", "--extra-index-url", index],
+        )
+    return [f"vllm=={version}", "--torch-backend", "auto"], [f"vllm=={version}"]

@@ -1,0 +1,673 @@
+"""Session -> Plan: every decision with its reason. Total: odd input becomes a blocker, never an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from wizard import releases
+from wizard.facts import MountKind, Severity
+from wizard.fit_types import FitResult
+from wizard.i18n import _
+from wizard.models.info import ModelInfo
+from wizard.outputs.quoting import slug
+from wizard.plan import runtime as rt
+from wizard.plan.after import next_steps
+from wizard.plan.arguments import Arguments, build
+from wizard.plan.choose_model import SLOW, Candidate, candidates, choices, default_intent, unsupported
+from wizard.plan.draft import Draft
+from wizard.plan.intents import BY_KEY, Intent, possible
+from wizard.plan.sizing import Bed, Sized, size, usable_gpus
+from wizard.plan.wsl import plan_wsl
+from wizard.plan_types import Choice, MovePlanHint, Notice, Plan
+from wizard.session import Session, Value, expand
+
+if TYPE_CHECKING:
+    from wizard.recipes import Recipe, Variant
+
+GIB = 1 << 30
+# Problems of the machine that only matter for one way of running vLLM.
+DOCKER_PROBLEMS = "docker"
+MOVE_RATE = 150e6  # bytes a second from a Windows drive: public reports say 60 to 250 MB/s
+
+
+def plan(session: Session) -> Plan:
+    """The plan for a session. The same session always gives the same plan."""
+    draft = Draft(session)
+    machine = session.machine
+    device = rt.device_of(machine)
+    _machine_blockers(draft)
+    runtime = rt.choose_runtime(draft, device)
+    bed = _bed(draft, device)
+    needs = _needs(draft, device, runtime, bed)
+    info, recipe, _found = _choose_model(draft, bed, needs)
+    if info is None:
+        return _unserved(draft, device, runtime)
+    lora = _lora_adapters(draft, info)
+    intent = _intent(draft, info, bool(lora))
+    if intent.key != "lora" and not lora:
+        lora = ()
+    minimum = recipe[0].min_release_for(recipe[1]) if recipe else None
+    needs = replace(
+        needs,
+        architecture=info.architecture,
+        min_release=minimum,
+        conditions=rt.conditions(machine, info, len(bed.gpus), bool(lora)),
+    )
+    release, faults = rt.choose_release(draft, needs)
+    image, reference = rt.image_of(draft, release, device)
+    if release is None:
+        return _unserved(draft, device, runtime, info)
+    bed = replace(bed, release=release.version, default_utilization=default_utilization(release.version))
+    move, host_path = _move(draft, info)
+    chosen, extra = _explicit(draft, release.version)
+    if lora:
+        chosen = {**chosen, "lora_adapters": tuple(f"{a}={p}" for a, p in lora)}
+    sized = size(info, bed, intent, chosen, extra)
+    _sizes(draft, info, bed, intent, sized, chosen, release.version)
+    _network(draft)
+    arguments = build(
+        draft,
+        info,
+        recipe,
+        release,
+        image,
+        runtime,
+        device,
+        intent,
+        sized,
+        lora,
+        faults,
+        host_path,
+        extra,
+        bed,
+    )
+    _judge_fit(draft, info, sized.result)
+    wsl, changes = plan_wsl(draft, info, len(sized.gpus), sized)
+    _leftovers(draft, release.version)
+    made = Plan(
+        session=session,
+        machine=machine,
+        device=device,
+        model=info,
+        model_argument=arguments.model,
+        host_model_path=host_path,
+        runtime=runtime,
+        release=release,
+        image=image,
+        image_reference=reference,
+        argv=arguments.argv,
+        env=arguments.env,
+        decisions=tuple(draft.decisions.values()),
+        warnings=tuple(draft.warnings),
+        blockers=tuple(draft.blockers),
+        fit=sized.result,
+        gpus=sized.gpus,
+        move=move,
+        wsl=wsl,
+        wsl_changes=changes,
+        choices=draft.choices,
+        flag_rows=arguments.rows,
+        mounts=arguments.mounts,
+        notes=tuple(draft.notes),
+        recipe_id=recipe[0].id if recipe else None,
+        secrets_wanted=_secrets_wanted(draft, info),
+    )
+    return replace(made, after=next_steps(made))
+
+
+def default_utilization(version: str) -> float:
+    """vLLM's own default: 0.9 up to 0.19, 0.92 from 0.20 on (the catalogue has it; this is for unknown forks)."""
+    for option in releases.load(version).options:
+        if option.dest == "gpu_memory_utilization" and isinstance(option.default, (int, float)):
+            return float(option.default)
+    return 0.9
+
+
+# -- the machine ----------------------------------------------------------------------------------------------
+
+
+def _machine_blockers(draft: Draft) -> None:
+    machine = draft.machine
+    for problem in machine.problems:
+        if problem.severity is Severity.BLOCKER and problem not in draft.blockers:
+            draft.blockers.append(problem)
+    stack = machine.gpu
+    hidden = [g for g in stack.gpus if not g.vram_total_bytes.value]
+    if stack.gpus and len(hidden) == len(stack.gpus) and not draft.blockers:
+        draft.block(
+            "gpu_memory_unknown",
+            _("The size of the GPU's memory could not be read."),
+            hidden[0].vram_total_bytes.reason,
+        )
+
+
+def _bed(draft: Draft, device: str) -> Bed:
+    machine = draft.machine
+    gpus = usable_gpus(machine, device)
+    proposed = tuple(str(g.index) for g in gpus)
+    if len(machine.gpu.gpus) > 1:
+        different = len(gpus) < len(machine.gpu.gpus)
+        reason = (
+            _("the largest group of equal GPUs; a mixed group runs at the pace of the smallest")
+            if different
+            else _("all of them")
+        )
+        draft.choices["gpus"] = tuple(
+            Choice(
+                str(g.index),
+                f"{g.index}: {g.name}",
+                _vram(g.vram_total_bytes.value),
+                recommended=str(g.index) in proposed,
+            )
+            for g in machine.gpu.gpus
+        )
+        known = {str(g.index) for g in machine.gpu.gpus if g.vram_total_bytes.value}
+
+        def accept(value: Value) -> str | None:
+            wrong = [v for v in value if v not in known] if isinstance(value, tuple) else []
+            return (
+                _("There is no GPU {index}; there are: {known}.").format(
+                    index=", ".join(wrong), known=", ".join(sorted(known))
+                )
+                if wrong
+                else None
+            )
+
+        picked = draft.decide("gpus", proposed, reason, source="detected", accept=accept)
+        if isinstance(picked, tuple) and picked:
+            gpus = tuple(g for g in machine.gpu.gpus if str(g.index) in picked)
+    memory = machine.memory
+    total = memory.total_bytes.or_else(0)
+    limit = memory.cgroup_limit_bytes.value
+    return Bed(
+        device=device,
+        release=releases.newest(),
+        gpus=gpus,
+        wsl=machine.is_wsl2,
+        ram_total_bytes=min(total, limit) if limit else total,
+        ram_free_bytes=memory.available_bytes.or_else(total),
+        default_utilization=default_utilization(releases.newest()),
+    )
+
+
+def _vram(size: int | None) -> str:
+    return _("memory not known") if size is None else f"{size / GIB:.1f} GiB"
+
+
+def _needs(draft: Draft, device: str, runtime: str, bed: Bed) -> rt.Needs:
+    machine = draft.machine
+    capabilities = [g.compute_capability.value for g in bed.gpus if g.compute_capability.value]
+    python = None if machine.python.uv.known else machine.python.version.value
+    return rt.Needs(
+        device=device,
+        runtime=runtime,
+        driver=machine.gpu.driver_version.value if device == "nvidia" else None,
+        capability=min(capabilities, key=rt._key) if capabilities else None,
+        architecture=None,
+        min_release=None,
+        conditions=rt.conditions(machine, None, len(bed.gpus), False),
+        python=python,
+    )
+
+
+# -- the model ------------------------------------------------------------------------------------------------
+
+_ranked: dict[tuple[int, ...], tuple[tuple[Any, ...], tuple[Candidate, ...]]] = {}
+
+
+def ranked(session: Session, bed: Bed, needs: rt.Needs) -> tuple[Candidate, ...]:
+    """The candidates, remembered: they do not change with an answer, and judging them all takes a while."""
+    held = (session.machine, session.recipes, session.found, session.models)
+    key = (
+        *(id(x) for x in held),
+        hash((bed.device, bed.release, tuple(g.index for g in bed.gpus))),
+        hash(needs),
+    )
+    hit = _ranked.get(key)
+    # The objects are kept with the result, so that an id is never that of another object.
+    if hit is None or any(a is not b for a, b in zip(hit[0], held, strict=True)):
+        if len(_ranked) > 64:
+            _ranked.clear()
+        hit = (held, candidates(session, bed, needs))
+        _ranked[key] = hit
+    return hit[1]
+
+
+def _choose_model(
+    draft: Draft, bed: Bed, needs: rt.Needs
+) -> tuple[ModelInfo | None, tuple[Recipe, Variant] | None, tuple[Candidate, ...]]:
+    session = draft.session
+    hopeless = any(b.severity is Severity.BLOCKER for b in draft.machine.problems)
+    newest_needs = needs
+    found = () if hopeless and draft.answered("model") is None else ranked(session, bed, newest_needs)
+    draft.choices["model"] = choices(found)
+    best = next((c for c in found if c.fits), None)
+    given = draft.answered("model")
+    if given is None:
+        if best is None:
+            if not draft.blockers:
+                draft.block(
+                    "no_model",
+                    _("No model was found that fits this machine."),
+                    _("Name one with --model, or make room: see what holds the memory."),
+                )
+            return None, None, found
+        reason = (
+            _("the best that lies on this machine and fits")
+            if best.on_disk
+            else _("the best of the recipes that fits; none that fits lies on this machine")
+        )
+        draft.settle("model", best.source, reason, "detected" if best.on_disk else "recipe")
+        return best.info, best.recipe, found
+    source = str(given[0])
+    info = session.models.get(source)
+    if info is None:
+        hit = session.recipes.find(source)
+        info = hit[1].model_info() if hit else None
+    if info is None:
+        draft.block(
+            "model_unknown",
+            _("The model {source} has not been looked at.").format(source=source),
+            _("Give an existing folder or .gguf file, or a repository id such as Qwen/Qwen3-8B."),
+        )
+        return None, None, found
+    draft.decide_value("model", source, best.source if best else None, _("the best that fits"), given[1])
+    for issue in info.issues:
+        if issue.fatal:
+            draft.block(
+                "model_" + issue.code,
+                _("The model's files have a fault."),
+                f"{issue.file}: {issue.message}" if issue.file else issue.message,
+            )
+        else:
+            draft.warn("model_" + issue.code, issue.message, issue.file)
+    if not info.servable and not any(b.code.startswith("model_") for b in draft.blockers):
+        draft.block("model_not_servable", _("vLLM cannot serve this model's format."), "; ".join(info.notes))
+    against = unsupported(info, needs)
+    if against:
+        draft.block(
+            "model_unsupported",
+            _("This model cannot run on this machine."),
+            against[:1].upper() + against[1:] + ".",
+        )
+    return info, session.recipes.find(info), found
+
+
+def _unserved(draft: Draft, device: str, runtime: str, info: ModelInfo | None = None) -> Plan:
+    return Plan(
+        session=draft.session,
+        machine=draft.machine,
+        device=device,
+        model=info,
+        model_argument=None,
+        host_model_path=None,
+        runtime=runtime,
+        release=None,
+        image=None,
+        image_reference=None,
+        argv=(),
+        env={},
+        decisions=tuple(draft.decisions.values()),
+        warnings=tuple(draft.warnings),
+        blockers=tuple(draft.blockers),
+        choices=draft.choices,
+        notes=tuple(draft.notes),
+    )
+
+
+def _lora_adapters(draft: Draft, info: ModelInfo) -> tuple[tuple[str, str], ...]:
+    """(name, path) of the adapters to load."""
+    proposed = tuple(f"{a.name}={a.path}" for a in info.lora_adapters)
+    if info.task != "generate":
+        return ()
+    intent = draft.session.answers.get("intent")
+    offered = proposed if intent is None or intent[0] == "lora" else ()
+    reason = _("found beside the model") if proposed else _("no adapter was found for this model")
+    picked = draft.decide("lora_adapters", offered, reason, source="detected")
+    out = []
+    for item in picked if isinstance(picked, tuple) else ():
+        name, sep, path = item.partition("=")
+        if not sep or not name.strip() or not path.strip():
+            draft.block(
+                "bad_answer",
+                _("The answer “{key}” cannot be “{value}”.").format(key="lora_adapters", value=item),
+                _("Write each adapter as name=path."),
+            )
+            continue
+        out.append((name.strip(), expand(path.strip(), draft.machine.home)))
+    return tuple(out)
+
+
+def _intent(draft: Draft, info: ModelInfo, lora: bool) -> Intent:
+    allowed = possible(info.task, info.modalities)
+    proposed = (
+        BY_KEY["lora"]
+        if lora and BY_KEY["lora"] in allowed
+        else default_intent(replace(info, lora_adapters=()))
+    )
+    draft.choices["intent"] = tuple(
+        Choice(i.key, _(i.label), _(i.note), recommended=i is proposed) for i in allowed
+    )
+    names = [i.key for i in allowed]
+
+    def accept(value: Value) -> str | None:
+        if value in names:
+            return None
+        return _("This model can be set up for: {names}.").format(names=", ".join(names))
+
+    reason = {
+        "lora": _("adapters were found beside the model"),
+        "image_only": _("the model sees; without video the start needs far less memory"),
+        "embedding": _("the model makes vectors"),
+    }.get(proposed.key, _("the most common use"))
+    picked = draft.decide("intent", proposed.key, reason, source="detected", accept=accept)
+    return BY_KEY.get(str(picked), proposed)
+
+
+# -- where it lies -----------------------------------------------------------------------------------------------
+
+
+def _move(draft: Draft, info: ModelInfo) -> tuple[MovePlanHint | None, str | None]:
+    """Whether the model should be moved, and where it lies then."""
+    if not info.is_local:
+        return None, None
+    path = expand(info.source, draft.machine.home)
+    mount = draft.machine.mount_of(path)
+    if mount is None or mount.kind.value not in SLOW:
+        return None, path
+    root, inside = entry_of(path)
+    size_bytes = info.weight_bytes
+    default = _move_target(draft, root)
+    home = draft.machine.mount_of(default)
+    free = home.free_bytes.value if home is not None else None
+    room = free is None or size_bytes is None or free > size_bytes * 1.02 + 5 * GIB
+    kind = _("a Windows drive") if mount.kind is MountKind.WINDOWS_DRIVE else _("a network drive")
+    why = _("it lies on {kind} ({path}), where loading takes many times as long").format(
+        kind=kind, path=mount.path
+    )
+    if not room:
+        why = _("it lies on {kind}, but the Linux disk has only {free:.0f} GiB free").format(
+            kind=kind, free=(free or 0) / GIB
+        )
+    wanted = bool(draft.decide("move", room, why, source="detected"))
+    destination = default
+    if wanted:
+        picked = draft.decide("move_to", default, _("in the Linux file system"), source="detected")
+        destination = expand(str(picked), draft.machine.home).rstrip("/") or default
+    seconds = size_bytes / MOVE_RATE if size_bytes else None
+    hint = MovePlanHint(root, destination, size_bytes, mount.kind.value, seconds, why, wanted)
+    if not wanted:
+        draft.warn(
+            "model_on_slow_mount",
+            _("The model stays on {kind}; the start will take long.").format(kind=kind),
+            _("vllm-wizard move copies and verifies it."),
+            (f"vllm-wizard move {root}",),
+        )
+    return hint, (destination + inside if wanted else path)
+
+
+def last_part(path: str) -> str:
+    """The name at the end of a path of the machine (which need not be a path of this one)."""
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def entry_of(path: str) -> tuple[str, str]:
+    """A Hugging Face cache entry is moved as a whole: (its folder, the rest of the path inside it)."""
+    parts = path.split("/")
+    for index, part in enumerate(parts):
+        if part.startswith("models--"):
+            return "/".join(parts[: index + 1]), "".join("/" + p for p in parts[index + 1 :])
+    return path.rstrip("/") or "/", ""
+
+
+def _move_target(draft: Draft, root: str) -> str:
+    name = last_part(root)
+    if name.startswith("models--"):
+        cache = (
+            draft.session.environment.get("HF_HUB_CACHE")
+            or f"{draft.session.environment.get('HF_HOME') or draft.machine.home + '/.cache/huggingface'}/hub"
+        )
+        return f"{cache}/{name}"
+    return f"{draft.machine.home}/models/{name}"
+
+
+# -- sizes --------------------------------------------------------------------------------------------------------
+
+SIZE_KEYS = (
+    "gpu_memory_utilization",
+    "tensor_parallel_size",
+    "kv_cache_dtype",
+    "max_model_len",
+    "max_num_seqs",
+    "limit_images",
+    "limit_videos",
+)
+
+
+def _explicit(draft: Draft, version: str) -> tuple[dict[str, Value], dict[str, Value]]:
+    """The answers that sizes depend on, and the answers that are plain vLLM options."""
+    chosen: dict[str, Value] = {}
+    for key in SIZE_KEYS:
+        given = draft.answered(key)
+        if given is not None and _sane(draft, key, given[0]):
+            chosen[key] = given[0]
+    from wizard.plan.arguments import OWN_DESTS
+
+    extra: dict[str, Value] = {}
+    dests = {o.dest for o in releases.load(version).options}
+    for key in sorted(draft.session.answers.keys()):
+        if key in dests and key not in draft.used and key not in OWN_DESTS:
+            given_raw = draft.session.answers.get(key)
+            if given_raw is not None:
+                draft.used.add(key)
+                extra[key] = given_raw[0]
+    return chosen, extra
+
+
+_RANGES = {
+    "gpu_memory_utilization": (0.01, 1.0),
+    "tensor_parallel_size": (1, 1024),
+    "max_model_len": (1, 1 << 40),
+    "max_num_seqs": (1, 1 << 20),
+    "limit_images": (0, 999),
+    "limit_videos": (0, 999),
+}
+
+
+def _sane(draft: Draft, key: str, value: Value) -> bool:
+    low_high = _RANGES.get(key)
+    if low_high is None or isinstance(value, (str, tuple)) or low_high[0] <= value <= low_high[1]:
+        return True
+    draft.block(
+        "bad_answer",
+        _("The answer “{key}” cannot be “{value}”.").format(key=key, value=value),
+        _("It must lie between {low} and {high}.").format(low=low_high[0], high=low_high[1]),
+    )
+    return False
+
+
+def _sizes(
+    draft: Draft,
+    info: ModelInfo,
+    bed: Bed,
+    intent: Intent,
+    sized: Sized,
+    chosen: Mapping[str, Value],
+    version: str,
+) -> None:
+    """Record the sizes, each beside what would be proposed without the user's answer to it."""
+    plain = (
+        size(info, bed, intent, {k: v for k, v in chosen.items() if k in ("lora_adapters",)}, {})
+        if chosen
+        else sized
+    )
+    for key in (
+        "gpu_memory_utilization",
+        "tensor_parallel_size",
+        "kv_cache_dtype",
+        "max_model_len",
+        "max_num_seqs",
+    ):
+        proposed, reason = (plain if key in chosen else sized).values[key]
+        if key in chosen:
+            layer = draft.session.answers.get(key)
+            draft.decide_value(key, chosen[key], proposed, reason, layer[1].value if layer else "default")
+        else:
+            draft.settle(key, proposed, reason, "detected")
+    if info.num_heads and bed.gpus:
+        parallel = int(sized.request.tensor_parallel_size)
+        if parallel > len(bed.gpus):
+            draft.block(
+                "tp_over_gpus",
+                _("Tensor parallel size {tp} needs as many GPUs; {count} can be used.").format(
+                    tp=parallel, count=len(bed.gpus)
+                ),
+            )
+        elif info.num_heads % parallel:
+            draft.block(
+                "tp_not_dividing",
+                _("The {heads} attention heads cannot be divided by {tp}.").format(
+                    heads=info.num_heads, tp=parallel
+                ),
+                _("Take a tensor parallel size that divides them, such as {one}.").format(
+                    one=next(n for n in range(parallel, 0, -1) if info.num_heads % n == 0)
+                ),
+            )
+    length = int(sized.request.max_model_len or 0)
+    if info.max_model_len and length > info.max_model_len and "max_model_len" in chosen:
+        draft.block(
+            "max_model_len_exceeds_model",
+            _("The model's own maximum is {longest} tokens; {asked} were asked for.").format(
+                longest=info.max_model_len, asked=length
+            ),
+            _("Take at most {longest}.").format(longest=info.max_model_len),
+        )
+    kv_types = releases.load(version).kv_cache_dtypes or ("auto",)
+    capability = sized.request.compute_capability
+    draft.choices["kv_cache_dtype"] = tuple(
+        Choice(
+            t,
+            t,
+            "",
+            _("this GPU has no {name} KV cache").format(name=t)
+            if t.startswith("fp8") and capability and not _ada(capability)
+            else "",
+            t == "auto",
+        )
+        for t in kv_types
+    )
+    for kind, key, proposed in (
+        ("image", "limit_images", intent.images),
+        ("video", "limit_videos", intent.videos),
+    ):
+        if kind in info.modalities and info.task == "generate":
+            default = proposed if proposed is not None else (1 if kind == "image" else 0)
+            reason = (
+                _("for this purpose")
+                if proposed is not None
+                else _("as few as may be: memory is kept for the most that is allowed")
+            )
+            draft.decide(key, default, reason)
+
+
+def _ada(capability: str) -> bool:
+    return rt._key(capability) >= (8, 9)
+
+
+def _judge_fit(draft: Draft, info: ModelInfo, result: FitResult) -> None:
+    if not result.certain:
+        draft.warn(
+            "fit_uncertain", _("How much memory this model needs is not certain."), " ".join(result.notes)
+        )
+    if result.fits:
+        return
+    ways = "; ".join(w.text for w in result.ways_out)
+    detail = " ".join(result.problems) or _("It is larger than the memory that is free.")
+    if ways:
+        detail += " " + _("Ways out: {ways}.").format(ways=ways)
+    if info.weight_bytes is None:
+        draft.warn(
+            "fit_unknown", _("The model's size is not known here, so nothing says that it fits."), detail
+        )
+        return
+    draft.block("does_not_fit", _("The model does not surely fit."), detail)
+
+
+# -- access ---------------------------------------------------------------------------------------------------------
+
+
+def _network(draft: Draft) -> None:
+    machine = draft.machine
+    free = next(p for p in range(8000, 65535) if p not in machine.used_ports)
+    reason = _("vLLM's usual port") if free == 8000 else _("the first free port; 8000 is in use")
+
+    def accept_port(value: Value) -> str | None:
+        if not isinstance(value, int) or not 1 <= value <= 65535:
+            return _("A port lies between 1 and 65535.")
+        return (
+            _("It is in use on this machine; {free} is free.").format(free=free)
+            if value in machine.used_ports
+            else None
+        )
+
+    draft.decide("port", free, reason, accept=accept_port)
+    draft.choices["access"] = (
+        Choice(
+            "local",
+            _("This machine only"),
+            _("also from Windows itself") if machine.is_wsl2 else "",
+            "",
+            True,
+        ),
+        Choice("network", _("The network"), _("with an API key")),
+    )
+
+    def accept(value: Value) -> str | None:
+        return None if value in ("local", "network") else _("It is one of local, network.")
+
+    draft.decide("access", "local", _("only programs on this machine reach the server"), accept=accept)
+    name = draft.decisions["model"].value if "model" in draft.decisions else "model"
+    draft.decide(
+        "out_dir",
+        f"{machine.home}/vllm/{slug(last_part(str(name)))}",
+        _("a folder of its own for each model"),
+    )
+
+
+def _secrets_wanted(draft: Draft, info: ModelInfo) -> tuple[str, ...]:
+    wanted = []
+    if not info.is_local and info.gated:
+        wanted.append("hf_token")
+        if draft.session.secrets.get("hf_token") is None:
+            draft.warn(
+                "gated_model",
+                _("{model} is gated: it is only downloaded with a Hugging Face token.").format(
+                    model=info.repo_id or info.source
+                ),
+                _(
+                    "Accept its licence on its page, make a token there, and put it into vllm.env (HF_TOKEN=...)."
+                ),
+            )
+    return tuple(wanted)
+
+
+def _leftovers(draft: Draft, version: str) -> None:
+    """Answers that nothing looked at: misspelt, or options of another release."""
+    from wizard.session import SECRET_KEYS
+
+    known = {
+        "model", "move", "move_to", "runtime", "release", "image", "venv", "intent", "tools", "reasoning", "served_model_name", "trust_remote_code",
+        "host_memory_gib", "host_cpus", "wsl_write", "wsl_memory_gib", "wsl_swap_gib", "wsl_processors", "wsl_keep_alive", "gpus", "lora_adapters",
+        *SIZE_KEYS,
+    }  # fmt: skip
+    for key in sorted(draft.session.answers.keys() - draft.used - known - SECRET_KEYS):
+        draft.warn(
+            "answer_unused",
+            _("The answer “{key}” is not used.").format(key=key),
+            _("vLLM {version} has no such option.").format(version=version),
+        )
+
+
+__all__ = ["Arguments", "Notice", "plan"]

@@ -1,0 +1,111 @@
+"""What to type next, in order, with what each step does."""
+
+from __future__ import annotations
+
+from wizard.i18n import _
+from wizard.outputs.quoting import bash_line, powershell_string
+from wizard.plan_types import Plan, Step
+
+RULE = "vLLM (vllm-wizard)"
+
+
+def next_steps(plan: Plan) -> tuple[Step, ...]:
+    """The steps from written files to an answering server; none when there are blockers."""
+    if plan.blockers or plan.release is None:
+        return ()
+    steps: list[Step] = []
+    out = str(plan.value("out_dir"))
+    if plan.move is not None and plan.move.wanted:
+        steps.append(
+            Step(
+                _("Copy the model to the Linux file system"),
+                (bash_line(["vllm-wizard", "move", plan.move.source, plan.move.destination]),),
+                consequence=_("Every byte is verified; the original stays."),
+            )
+        )
+    if plan.wsl_changes:
+        steps.append(
+            Step(
+                _("Let WSL2 take its new resources"),
+                ("wsl --shutdown",),
+                "powershell",
+                _(
+                    "Ends every running distribution, Docker Desktop and all that runs in them. Save your work first; then open the terminal again."
+                ),
+            )
+        )
+    steps.append(
+        Step(
+            _("Start the server"),
+            (bash_line(["cd", out]), "./launch.sh"),
+            consequence=_("Ready when it says “Application startup complete”."),
+        )
+    )
+    steps.append(Step(_("Try it"), (try_command(plan),), consequence=_("In a second terminal.")))
+    if plan.value("access") == "network":
+        steps += network_steps(plan)
+    return tuple(steps)
+
+
+def try_command(plan: Plan) -> str:
+    """A curl line that proves that the server answers."""
+    port = plan.value("port")
+    key = ' -H "Authorization: Bearer $VLLM_API_KEY"' if plan.value("access") == "network" else ""
+    return f"curl -s http://127.0.0.1:{port}/v1/models{key}"
+
+
+def network_steps(plan: Plan) -> list[Step]:
+    """What opens the way from the network, and what takes it back."""
+    machine = plan.machine
+    port = int(plan.value("port"))
+    if machine.system.value != "wsl2" or machine.wsl is None:
+        return []
+    rule = powershell_string(f"{RULE} {port}")
+    if machine.wsl.networking_mode.value == "mirrored":
+        name = f"vllm-wizard-{port}"
+        return [
+            Step(
+                _("Open the Hyper-V firewall (mirrored networking)"),
+                (
+                    f"New-NetFirewallHyperVRule -Name {name} -DisplayName {rule} -Direction Inbound -VMCreatorId '{{40E0AC32-46A5-438A-A0B2-2B479E8F2E90}}' -Protocol TCP -LocalPorts {port}",
+                ),
+                "powershell-admin",
+                _("Other machines then reach the server at the address of Windows."),
+            ),
+            Step(_("To take it back"), (f"Remove-NetFirewallHyperVRule -Name {name}",), "powershell-admin"),
+        ]
+    if plan.runtime == "docker" and machine.docker.is_desktop.value:
+        # Docker Desktop publishes on Windows itself: no port proxy, only the firewall.
+        return [
+            Step(
+                _("Open the Windows firewall"),
+                (
+                    f"New-NetFirewallRule -DisplayName {rule} -Direction Inbound -Action Allow -Protocol TCP -LocalPort {port} -Profile Private",
+                ),
+                "powershell-admin",
+                _("Docker Desktop publishes the port on Windows; only the firewall is in the way."),
+            ),
+            Step(_("To take it back"), (f"Remove-NetFirewallRule -DisplayName {rule}",), "powershell-admin"),
+        ]
+    return [
+        Step(
+            _("Let Windows pass the port on to WSL2"),
+            (
+                "$ip = (wsl hostname -I).Trim().Split(' ')[0]",
+                f"netsh interface portproxy add v4tov4 listenaddress=0.0.0.0 listenport={port} connectaddress=$ip connectport={port}",
+                f"New-NetFirewallRule -DisplayName {rule} -Direction Inbound -Action Allow -Protocol TCP -LocalPort {port} -Profile Private",
+            ),
+            "powershell-admin",
+            _(
+                "The address of WSL2 changes with every start of it: type the first two lines again after a restart."
+            ),
+        ),
+        Step(
+            _("To take it back"),
+            (
+                f"netsh interface portproxy delete v4tov4 listenaddress=0.0.0.0 listenport={port}",
+                f"Remove-NetFirewallRule -DisplayName {rule}",
+            ),
+            "powershell-admin",
+        ),
+    ]

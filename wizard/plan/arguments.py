@@ -1,0 +1,567 @@
+"""The command: every flag that the chosen release takes, in the form that it takes, each with its reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wizard import releases
+from wizard.i18n import _
+from wizard.models.info import LoraAdapter, ModelInfo
+from wizard.outputs.quoting import slug
+from wizard.plan import runtime as rt
+from wizard.plan.draft import Draft
+from wizard.plan.intents import Intent
+from wizard.plan.sizing import Bed, Sized
+from wizard.plan_types import FlagRow
+from wizard.releases.types import ImageInfo, KnownFault, Option, Release
+from wizard.session import Value
+
+if TYPE_CHECKING:
+    from wizard.recipes import Recipe, Variant
+
+GIB = 1 << 30
+# vLLM options that are questions of their own: never taken as plain extra flags.
+OWN_DESTS = frozenset(
+    {"max_model_len", "max_num_seqs", "gpu_memory_utilization", "tensor_parallel_size", "kv_cache_dtype", "served_model_name", "trust_remote_code", "port", "model"}
+)  # fmt: skip
+# The ranks that --max-lora-rank takes from 0.11.1 on; before, any of the first six.
+LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+CONTAINER_HF_CACHE = "/root/.cache/huggingface"
+CONTAINER_VLLM_CACHE = "/root/.cache/vllm"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One option of the command."""
+
+    dest: str
+    flag: str
+    values: tuple[str, ...]
+    reason: str
+    source: str
+
+
+@dataclass
+class Command:
+    """The options in the order in which they are written; one for each dest."""
+
+    release: Release
+    draft: Draft
+    items: dict[str, Item] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_dest: dict[str, Option] = {o.dest: o for o in self.release.options}
+
+    def option(self, dest: str) -> Option | None:
+        return self._by_dest.get(dest)
+
+    def put(
+        self, dest: str, values: Iterable[str], reason: str, source: str = "detected", flag: str | None = None
+    ) -> bool:
+        """Write an option if the release has it."""
+        option = self.option(dest)
+        if option is None:
+            return False
+        self.items.pop(dest, None)
+        self.items[dest] = Item(dest, flag or option.flag, tuple(values), reason, source)
+        return True
+
+    def drop(self, dest: str) -> None:
+        self.items.pop(dest, None)
+
+    def set_env(self, name: str, value: str, reason: str, source: str = "detected") -> bool:
+        """Set a variable; one of vLLM's own only where the release reads it."""
+        if name.startswith("VLLM_") and name not in self.release.env:
+            return False
+        self.env[name] = value
+        self.draft.settle("env." + name, value, reason, source)
+        return True
+
+    def argv(self) -> list[str]:
+        out: list[str] = []
+        for item in self.items.values():
+            out += [item.flag, *item.values]
+        return out
+
+
+@dataclass(frozen=True)
+class Arguments:
+    model: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    mounts: tuple[tuple[str, str, bool], ...]
+    rows: tuple[FlagRow, ...]
+
+
+def build(
+    draft: Draft,
+    info: ModelInfo,
+    recipe: tuple[Recipe, Variant] | None,
+    release: Release,
+    image: ImageInfo | None,
+    runtime: str,
+    device: str,
+    intent: Intent,
+    sized: Sized,
+    lora: tuple[tuple[str, str], ...],
+    faults: tuple[KnownFault, ...],
+    host_path: str | None,
+    extra: Mapping[str, Value],
+    bed: Bed,
+) -> Arguments:
+    """The command line, its environment and, for Docker, its bind mounts."""
+    command = Command(release, draft)
+    model, mounts = _placed(draft, info, runtime, host_path)
+    _from_recipe(command, draft, info, recipe, intent, device)
+    _names(command, draft, info)
+    _task(command, info)
+    _sizes(command, draft, info, sized, device, bed)
+    _limits(command, draft, info)
+    _formats(command, draft, info, recipe, intent)
+    mounts += _lora(command, draft, info, lora, runtime)
+    _hardware(command, draft, info, sized, device, runtime, host_path)
+    _environment(command, draft, info, device)
+    _faults(command, faults)
+    _address(command, draft, runtime)
+    _extra(command, draft, extra)
+    for item in command.items.values():
+        decision = draft.decisions.get(item.dest)
+        if decision is None:
+            value: Value | None = True if not item.values else " ".join(item.values)
+            draft.settle(item.dest, value, item.reason, item.source, item.flag)
+        elif decision.flag is None:
+            from dataclasses import replace
+
+            draft.decisions[item.dest] = replace(decision, flag=item.flag)
+    argv = (model, *command.argv())
+    _verify(draft, argv, release, extra)
+    return Arguments(model, argv, command.env, tuple(mounts), _rows(command))
+
+
+def _placed(
+    draft: Draft, info: ModelInfo, runtime: str, host_path: str | None
+) -> tuple[str, list[tuple[str, str, bool]]]:
+    """The model argument, and the bind mounts that bring the model and the caches into a container."""
+    home = draft.machine.home
+    cache = draft.session.environment.get("HF_HOME") or f"{home}/.cache/huggingface"
+    mounts: list[tuple[str, str, bool]] = []
+    if runtime == "docker":
+        mounts.append((f"{home}/.cache/vllm", CONTAINER_VLLM_CACHE, False))
+    if host_path is None:
+        if runtime == "docker":
+            mounts.insert(0, (cache, CONTAINER_HF_CACHE, False))
+        return info.source, mounts
+    if runtime == "local":
+        return host_path, mounts
+    from wizard.plan import entry_of, last_part
+
+    root, inside = entry_of(host_path)
+    name = slug(last_part(root))
+    if root.endswith(".gguf") and not name.endswith(".gguf"):
+        name += ".gguf"
+    mounts.insert(0, (root, f"/models/{name}", True))
+    return f"/models/{name}{inside}", mounts
+
+
+def _from_recipe(
+    command: Command,
+    draft: Draft,
+    info: ModelInfo,
+    recipe: tuple[Recipe, Variant] | None,
+    intent: Intent,
+    device: str,
+) -> None:
+    if recipe is None:
+        return
+    from wizard.recipes import Hardware, features_for, serve_args
+
+    hardware = Hardware.of(draft.machine)
+    features = [
+        f
+        for f in features_for(recipe[0], recipe[1], intent.key)
+        if f not in ("tool_calling", "reasoning", "image_only", "text_only")
+    ]
+    made = serve_args(recipe[0], recipe[1], features, hardware, command.release)
+    taken = {o: opt for opt in command.release.options for o in opt.flags}
+    for arg in made.args:
+        option = taken.get(arg.flag.split("=")[0]) or taken.get(arg.flag.split(".")[0])
+        if option is None or option.dest in OWN_DESTS:
+            continue
+        reason = arg.reason or _("recommended by the recipe for this model")
+        command.put(option.dest, arg.argv[1:], reason, "recipe", arg.flag)
+    for name, value in made.env.items():
+        command.set_env(
+            name,
+            value,
+            made.env_reasons.get(name, "") or _("recommended by the recipe for this model"),
+            "recipe",
+        )
+    for left in made.left_out:
+        instead = " " + _("Instead: {words}.").format(words=" ".join(left.instead)) if left.instead else ""
+        draft.notes.append(
+            _("The recipe's {what} is left out: {why}.").format(what=left.what, why=left.why.rstrip("."))
+            + instead
+        )
+
+
+def _names(command: Command, draft: Draft, info: ModelInfo) -> None:
+    name = (info.repo_id or info.source).rstrip("/").rsplit("/", 1)[-1].removesuffix(".gguf") or "model"
+    name = "".join(c if c.isprintable() and not c.isspace() else "-" for c in name)
+    served = draft.decide(
+        "served_model_name", name, _("what clients put into “model”"), flag="--served-model-name"
+    )
+    command.put("served_model_name", (str(served),), draft.decisions["served_model_name"].reason)
+    needed = info.needs_remote_code and info.architecture not in command.release.architectures
+    reason = (
+        _("vLLM does not know this architecture itself")
+        if needed
+        else _("vLLM brings its own code for this model")
+    )
+    if draft.decide("trust_remote_code", needed, reason, source="detected"):
+        command.put("trust_remote_code", (), _("runs code that comes with the model"))
+        draft.warn(
+            "remote_code",
+            _("The model brings Python code that runs on this machine."),
+            _("Only serve it if you trust whoever published it."),
+        )
+
+
+def _task(command: Command, info: ModelInfo) -> None:
+    """Pooling models are told so: --runner from 0.10 on, --task before."""
+    if info.task not in ("embed", "rerank", "classify"):
+        return
+    reason = _("the model makes vectors or scores, not text")
+    if not command.put("runner", ("pooling",), reason):
+        command.put(
+            "task", ({"embed": "embed", "rerank": "score", "classify": "classify"}[info.task],), reason
+        )
+
+
+def _sizes(command: Command, draft: Draft, info: ModelInfo, sized: Sized, device: str, bed: Bed) -> None:
+    def text(key: str) -> str:
+        value = draft.decisions[key].value
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    def why(key: str) -> str:
+        return draft.decisions[key].reason
+
+    if device != "cpu":
+        if sized.request.tensor_parallel_size > 1:
+            command.put("tensor_parallel_size", (text("tensor_parallel_size"),), why("tensor_parallel_size"))
+        command.put(
+            "gpu_memory_utilization", (text("gpu_memory_utilization"),), why("gpu_memory_utilization")
+        )
+    command.put("max_model_len", (text("max_model_len"),), why("max_model_len"))
+    if info.task == "generate":
+        command.put("max_num_seqs", (text("max_num_seqs"),), why("max_num_seqs"))
+    if text("kv_cache_dtype") != "auto":
+        command.put("kv_cache_dtype", (text("kv_cache_dtype"),), why("kv_cache_dtype"))
+    if device == "cpu":
+        space = max(1, int(sized.result.kv_cache_bytes.best / GIB))
+        command.set_env("VLLM_CPU_KVCACHE_SPACE", str(space), _("GiB of RAM for the KV cache"))
+
+
+def limits_value(limits: Mapping[str, int], release: Release) -> str:
+    """``--limit-mm-per-prompt`` as the release reads it: key=value up to 0.7.3, JSON from 0.8 on."""
+    if rt._key(release.version) < (0, 8):
+        return ",".join(f"{k}={v}" for k, v in limits.items())
+    return json.dumps(dict(limits))
+
+
+def _limits(command: Command, draft: Draft, info: ModelInfo) -> None:
+    limits: dict[str, int] = {}
+    for kind, key in (("image", "limit_images"), ("video", "limit_videos")):
+        decision = draft.decisions.get(key)
+        if decision is not None and kind in info.modalities and isinstance(decision.value, int):
+            limits[kind] = decision.value
+    if not limits:
+        return
+    if limits.get("video") == 0 and limits.get("image"):
+        reason = _("no video: the profiling run at start does not reserve memory for one")
+    elif all(v == 0 for v in limits.values()):
+        reason = _("text only: the memory for images and video is freed")
+    else:
+        reason = _("memory is reserved for as many as one request may bring")
+    command.put("limit_mm_per_prompt", (limits_value(limits, command.release),), reason)
+
+
+def _formats(
+    command: Command, draft: Draft, info: ModelInfo, recipe: tuple[Recipe, Variant] | None, intent: Intent
+) -> None:
+    """Tool calling and reasoning: only with a parser that the release has."""
+    if info.task != "generate":
+        return
+    facts = recipe[1].facts if recipe else None
+    release = command.release
+    tool = _first(release.tool_parsers, (facts.tool_parser if facts else None), info.tool_parser)
+    reasoning = _first(
+        release.reasoning_parsers, (facts.reasoning_parser if facts else None), info.reasoning_parser
+    )
+    for key, wanted, parser, no_reason in (
+        ("tools", intent.tools, tool, _("vLLM {version} has no tool parser for this model")),
+        (
+            "reasoning",
+            True,
+            reasoning,
+            _("this model has no reasoning part that vLLM {version} could separate"),
+        ),
+    ):
+        missing = no_reason.format(version=release.version)
+        if parser is None:
+            proposed, reason = False, missing
+        elif key == "tools":
+            proposed, reason = (
+                wanted,
+                _("its tool format is {parser}").format(parser=parser)
+                if wanted
+                else _("not needed for this purpose; the parser would be {parser}").format(parser=parser),
+            )
+        else:
+            proposed, reason = wanted, _("its reasoning format is {parser}").format(parser=parser)
+        on = draft.decide(key, proposed, reason, source="detected")
+        if on and parser is None:
+            draft.warn(
+                key + "_no_parser",
+                _("{what} is left out.").format(
+                    what=_("Tool calling") if key == "tools" else _("Separating the reasoning")
+                ),
+                missing[:1].upper() + missing[1:] + ".",
+            )
+        elif on and key == "tools" and parser is not None:
+            command.put("enable_auto_tool_choice", (), _("lets the model decide when to call a tool"))
+            command.put("tool_call_parser", (parser,), _("this model's tool format"))
+        elif on and parser is not None:
+            command.put("enable_reasoning", (), _("this release wants it beside the parser"))
+            command.put("reasoning_parser", (parser,), _("this model's reasoning format"))
+
+
+def _first(known: Iterable[str], *names: str | None) -> str | None:
+    table = set(known)
+    return next((n for n in names if n and n in table), None)
+
+
+def _lora(
+    command: Command, draft: Draft, info: ModelInfo, lora: tuple[tuple[str, str], ...], runtime: str
+) -> list[tuple[str, str, bool]]:
+    if not lora:
+        return []
+    known: dict[str, LoraAdapter] = {a.path: a for a in info.lora_adapters}
+    mounts, modules, ranks = [], [], []
+    for name, path in lora:
+        adapter = known.get(path)
+        ranks.append(adapter.rank if adapter is not None and adapter.rank else None)
+        if runtime == "docker" and path.startswith("/"):
+            inside = f"/adapters/{slug(name, 'adapter')}"
+            mounts.append((path, inside, True))
+            modules.append(f"{name}={inside}")
+        else:
+            modules.append(f"{name}={path}")
+    command.put("enable_lora", (), _("serves the adapters beside the base model"))
+    command.put("lora_modules", modules, _("clients choose an adapter by its name in “model”"))
+    highest = max((r for r in ranks if r), default=None)
+    wanted = next((r for r in LORA_RANKS if r >= (highest or 64)), LORA_RANKS[-1])
+    reason = (
+        _("the highest rank among the adapters is {rank}").format(rank=highest)
+        if highest and all(ranks)
+        else _("the rank of an adapter is not known here; this covers ranks up to {rank}").format(rank=wanted)
+    )
+    option = command.option("max_lora_rank")
+    if option is not None and option.choices and str(wanted) not in option.choices:
+        fitting = sorted(int(c) for c in option.choices if c.isdigit() and int(c) >= (highest or 16))
+        if not fitting:
+            draft.block(
+                "lora_rank_too_high",
+                _("vLLM {version} serves adapters of rank {most} at most; this one has {rank}.").format(
+                    version=command.release.version,
+                    most=max(int(c) for c in option.choices if c.isdigit()),
+                    rank=highest,
+                ),
+            )
+        else:
+            wanted = fitting[0]
+    command.put("max_lora_rank", (str(wanted),), reason)
+    if len(lora) > 1:
+        command.put("max_loras", (str(min(len(lora), 8)),), _("so many adapters can be used in one batch"))
+    return mounts
+
+
+def _hardware(
+    command: Command,
+    draft: Draft,
+    info: ModelInfo,
+    sized: Sized,
+    device: str,
+    runtime: str,
+    host_path: str | None,
+) -> None:
+    capability = sized.request.compute_capability
+    if (
+        device == "nvidia"
+        and capability
+        and rt._key(capability) < (8, 0)
+        and info.dtype in ("bfloat16", None)
+    ):
+        command.put(
+            "dtype",
+            ("half",),
+            _("this GPU has no bfloat16 (compute capability {capability})").format(capability=capability),
+        )
+    if (
+        runtime == "local"
+        and device in ("nvidia", "amd")
+        and sized.gpus
+        and len(sized.gpus) < len(draft.machine.gpu.gpus)
+    ):
+        name = "CUDA_VISIBLE_DEVICES" if device == "nvidia" else "HIP_VISIBLE_DEVICES"
+        command.set_env(name, ",".join(str(i) for i in sized.gpus), _("the GPUs that were chosen"))
+    if host_path is not None:
+        mount = draft.machine.mount_of(host_path)
+        option = command.option("safetensors_load_strategy")
+        if (
+            mount is not None
+            and mount.kind.value in ("windows-drive", "network")
+            and option is not None
+            and (not option.choices or "prefetch" in option.choices)
+        ):
+            command.put(
+                "safetensors_load_strategy",
+                ("prefetch",),
+                _("reads the files in order into memory; mapped reads from this drive are far slower"),
+            )
+    if info.source.endswith(".gguf"):
+        draft.warn(
+            "gguf_tokenizer",
+            _(
+                "A GGUF file is served with the tokenizer that is stored in it, which is slow and not always right."
+            ),
+            _("Better name the original model's: --set tokenizer=OWNER/NAME."),
+        )
+
+
+def _environment(command: Command, draft: Draft, info: ModelInfo, device: str) -> None:
+    """What the user's own environment says about mirrors and proxies goes along, except secrets."""
+    for name in (
+        "HF_ENDPOINT",
+        "HF_HUB_OFFLINE",
+        "VLLM_USE_MODELSCOPE",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "NO_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "no_proxy",
+    ):
+        value = draft.session.environment.get(name)
+        if not value:
+            continue
+        if "@" in value and "proxy" in name.lower():
+            draft.warn(
+                "proxy_password",
+                _("{name} holds a password and is not written into the files.").format(name=name),
+                _("Put it into vllm.env if the server needs it."),
+            )
+            continue
+        command.set_env(name, value, _("as in your environment"))
+
+
+def _faults(command: Command, faults: tuple[KnownFault, ...]) -> None:
+    for fault in faults:
+        for name, value in fault.env.items():
+            command.set_env(name, value, fault.title)
+        for flag, value in fault.flags:
+            option = next((o for o in command.release.options if flag in o.flags), None)
+            if option is not None:
+                command.put(option.dest, () if value is None else (value,), fault.title, "detected", flag)
+
+
+def _address(command: Command, draft: Draft, runtime: str) -> None:
+    """Inside a container the server listens on all addresses; the port mapping decides who reaches it."""
+    if runtime == "docker":
+        return
+    network = draft.decisions["access"].value == "network"
+    command.put("host", ("0.0.0.0" if network else "127.0.0.1",), draft.decisions["access"].reason)  # noqa: S104
+    command.put("port", (str(draft.decisions["port"].value),), draft.decisions["port"].reason)
+
+
+def _extra(command: Command, draft: Draft, extra: Mapping[str, Value]) -> None:
+    """Flags that the user set by hand; they win over everything."""
+    for dest, value in extra.items():
+        option = command.option(dest)
+        if option is None:
+            continue
+        layer = draft.session.answers.get(dest)
+        source = layer[1].value if layer else "user"
+        text = (
+            value
+            if isinstance(value, str)
+            else (
+                "true"
+                if value is True
+                else "false"
+                if value is False
+                else ",".join(value)
+                if isinstance(value, tuple)
+                else str(value)
+            )
+        )
+        if option.kind in ("flag", "optional_flag") and text.lower() in ("true", "yes", "on", "1", ""):
+            command.put(dest, (), _("chosen by you"), source)
+        elif option.kind in ("flag", "optional_flag") and text.lower() in ("false", "no", "off", "0"):
+            twin = next((f for f in option.flags if f.startswith("--no-")), None)
+            if twin is not None:
+                command.put(dest, (), _("chosen by you"), source, twin)
+            else:
+                command.drop(dest)
+                draft.settle(dest, False, _("chosen by you"), source)
+        elif option.nargs in ("*", "+"):
+            command.put(
+                dest,
+                (text.split(",") if not text.lstrip().startswith(("{", "[")) else [text]),
+                _("chosen by you"),
+                source,
+            )
+        else:
+            command.put(dest, (text,), _("chosen by you"), source)
+
+
+def _verify(draft: Draft, argv: tuple[str, ...], release: Release, extra: Mapping[str, Value]) -> None:
+    """The command is held against the release's own rules: what its parser refuses is never written."""
+    for problem in releases.check_argv(list(argv), release.version):
+        if problem.kind in ("ok", "deprecated"):
+            continue
+        draft.block(
+            "flag_refused",
+            _("vLLM {version} refuses {flag}.").format(version=release.version, flag=problem.flag),
+            problem.message,
+        )
+
+
+def _rows(command: Command) -> tuple[FlagRow, ...]:
+    """The single flags that the flags step lists: those with a meaning in our words, that the release has."""
+    from wizard.releases.help import HELP
+
+    rows = []
+    for dest, entry in HELP.items():
+        option = command.option(dest)
+        if option is None:
+            continue
+        item = command.items.get(dest)
+        value = None if item is None else (" ".join(item.values) if item.values else item.flag)
+        rows.append(
+            FlagRow(
+                dest=dest,
+                flag=option.flag,
+                meaning=_(entry.meaning),
+                default="" if option.default is None else str(option.default),
+                value=value,
+                memory=_(entry.memory) if entry.memory else "",
+                kind=option.kind,
+                choices=option.choices or (),
+                reason=item.reason if item else "",
+            )
+        )
+    return tuple(rows)

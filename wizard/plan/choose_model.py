@@ -1,0 +1,210 @@
+"""Which model is proposed: the best that lies here and fits, else the recipe that fits best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wizard import releases
+from wizard.facts import MountKind
+from wizard.i18n import _
+from wizard.models.info import FoundModel, ModelInfo
+from wizard.plan import runtime as rt
+from wizard.plan.intents import BY_KEY, Intent, possible
+from wizard.plan.sizing import Bed, size
+from wizard.plan_types import Choice
+from wizard.session import Session
+
+if TYPE_CHECKING:
+    from wizard.recipes import Recipe, Variant
+
+GIB = 1 << 30
+SLOW = (MountKind.WINDOWS_DRIVE.value, MountKind.NETWORK.value)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that could be served, and how well it would lie here."""
+
+    source: str  # what the answer "model" would be
+    name: str
+    info: ModelInfo
+    on_disk: bool
+    fits: bool
+    length: int  # the context that would fit
+    quality: int
+    note: str
+    against: str
+    recipe: tuple[Recipe, Variant] | None
+
+
+def default_intent(info: ModelInfo) -> Intent:
+    """What a model is most likely for."""
+    allowed = possible(info.task, info.modalities)
+    if info.lora_adapters and "lora" in {i.key for i in allowed}:
+        return BY_KEY["lora"]
+    if "image" in info.modalities and info.task == "generate":
+        return BY_KEY["image_only"]
+    return allowed[0]
+
+
+def candidates(session: Session, bed: Bed, needs: rt.Needs) -> tuple[Candidate, ...]:
+    """All models of the session that are known well enough, best first."""
+    out: list[Candidate] = []
+    seen: set[str] = set()
+    for found in session.found:
+        info = session.models.get(found.path)
+        if found.is_adapter or info is None:
+            continue
+        out.append(_judge(session, bed, needs, found.path, found.name, info, found))
+        seen.add(found.name)
+    for recipe, variant in session.recipes.candidates():
+        if variant.model_id in seen:
+            continue
+        seen.add(variant.model_id)
+        info = variant.model_info()
+        if info is None:
+            continue
+        out.append(
+            _judge(session, bed, needs, variant.model_id, variant.model_id, info, None, (recipe, variant))
+        )
+    return tuple(sorted(out, key=_rank))
+
+
+def _rank(c: Candidate) -> tuple[object, ...]:
+    # What fits comes first, then what lies here already, then what is known to be better, then the larger one.
+    # A model for embeddings or speech is not what somebody wants who did not say so.
+    return (
+        not c.fits,
+        c.info.task != "generate",
+        not c.on_disk,
+        -c.quality,
+        -(c.info.weight_bytes or 0),
+        c.name,
+    )
+
+
+def _judge(
+    session: Session,
+    bed: Bed,
+    needs: rt.Needs,
+    source: str,
+    name: str,
+    info: ModelInfo,
+    found: FoundModel | None,
+    recipe: tuple[Recipe, Variant] | None = None,
+) -> Candidate:
+    recipe = recipe or session.recipes.find(info)
+    quality = recipe[1].quality or 0 if recipe else 0
+    against = _fault(info, found)
+    notes: list[str] = []
+    if found is not None:
+        notes.append(_("here: {origin}").format(origin=found.origin))
+        if found.mount_kind in SLOW:
+            notes.append(_("on a slow drive"))
+    else:
+        notes.append(_("is downloaded at the first start"))
+    if info.weight_bytes:
+        notes.append(f"{info.weight_bytes / GIB:.1f} GiB")
+    if info.quantization:
+        notes.append(info.quant_detail or info.quantization)
+    fits, length = False, 0
+    if not against:
+        against = unsupported(info, needs)
+    if not against:
+        sized = size(info, bed, default_intent(info), {}, {})
+        length = sized.result.max_model_len or 0
+        fits = sized.result.fits and sized.result.certain
+        if not sized.result.fits:
+            against = _("does not fit: {why}").format(
+                why=sized.result.problems[0]
+                if sized.result.problems
+                else _("too large for the memory that is free")
+            )
+    return Candidate(
+        source, name, info, found is not None, fits, length, quality, ", ".join(notes), against, recipe
+    )
+
+
+def _fault(info: ModelInfo, found: FoundModel | None) -> str:
+    if found is not None and not found.complete:
+        return found.problem or _("not complete")
+    fatal = [i.message for i in info.issues if i.fatal]
+    if fatal:
+        return fatal[0]
+    if not info.servable:
+        return _("vLLM cannot serve this format")
+    return ""
+
+
+def unsupported(info: ModelInfo, needs: rt.Needs) -> str:
+    """Why the GPU cannot run the model at all (its quantization or type), or an empty text."""
+    if info.architecture and releases.first_with_architecture(info.architecture) is None:
+        return _("no vLLM release in the catalogue serves {architecture}").format(
+            architecture=info.architecture
+        )
+    return quantization_objection(info.quantization, needs.device, needs.capability)
+
+
+# The least compute capability of each quantization method (get_min_capability in vLLM's
+# model_executor/layers/quantization; FP8 below 8.9 and NVFP4 below 10.0 run as weight-only Marlin kernels).
+MIN_CAPABILITY = {
+    "fp8": (7, 5),
+    "modelopt": (8, 9),
+    "modelopt_fp4": (7, 5),
+    "nvfp4": (7, 5),
+    "mxfp4": (8, 0),
+    "gpt_oss_mxfp4": (8, 0),
+    "awq": (7, 5),
+    "awq_marlin": (7, 5),
+    "gptq": (6, 0),
+    "gptq_marlin": (7, 5),
+    "bitsandbytes": (7, 0),
+    "compressed-tensors": (7, 0),
+    "gguf": (6, 0),
+    "auto-round": (6, 0),
+}
+CPU_METHODS = ("awq", "gptq", "compressed-tensors", "auto-round")
+
+
+def quantization_objection(method: str | None, device: str, capability: str | None) -> str:
+    """Why this device cannot run this quantization, or an empty text."""
+    if not method:
+        return ""
+    if device == "cpu":
+        return (
+            ""
+            if method in CPU_METHODS
+            else _("vLLM's CPU build has no {method} kernels").format(method=method)
+        )
+    wanted = MIN_CAPABILITY.get(method)
+    if device != "nvidia" or wanted is None or not capability:
+        return ""
+    parts = capability.split(".")
+    have = (
+        (int(parts[0]), int(parts[1]))
+        if len(parts) > 1 and parts[0].isdigit() and parts[1].isdigit()
+        else wanted
+    )
+    if have >= wanted:
+        return ""
+    return _("{method} needs compute capability {wanted}; this GPU has {have}").format(
+        method=method, wanted=f"{wanted[0]}.{wanted[1]}", have=capability
+    )
+
+
+def choices(found: tuple[Candidate, ...], limit: int = 60) -> tuple[Choice, ...]:
+    """The candidates as choices: those that fit first; of those that do not, only what lies here."""
+    shown = [c for c in found if c.fits or c.on_disk]
+    best = shown[0].source if shown and shown[0].fits else None
+    return tuple(
+        Choice(
+            c.source,
+            c.name,
+            c.note + (", " + _("{n} tokens").format(n=c.length) if c.length else ""),
+            c.against,
+            c.source == best,
+            False,
+        )
+        for c in shown[:limit]
+    )

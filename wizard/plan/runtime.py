@@ -1,0 +1,381 @@
+"""How vLLM is run, and which release: the newest that nothing speaks against."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from wizard import releases
+from wizard.facts import Machine, SystemKind, Vendor
+from wizard.i18n import _
+from wizard.models.info import ModelInfo
+from wizard.plan.draft import Draft
+from wizard.plan_types import Choice
+from wizard.releases.types import ImageInfo, KnownFault, Release
+
+OFFERED = 12  # how many releases the choice lists, besides the one in force
+
+
+@dataclass(frozen=True)
+class Objection:
+    """What speaks against a release."""
+
+    hard: bool  # it cannot work
+    text: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What decides between releases; hashable, so that answers are remembered."""
+
+    device: str
+    runtime: str
+    driver: str | None
+    capability: str | None  # the lowest of the GPUs that are used
+    architecture: str | None
+    min_release: str | None
+    conditions: frozenset[str]
+    python: str | None
+
+
+def device_of(machine: Machine) -> str:
+    """What the model runs on: "nvidia", "amd" or "cpu"."""
+    vendors = {g.vendor for g in machine.gpu.gpus}
+    if Vendor.NVIDIA in vendors:
+        return "nvidia"
+    if Vendor.AMD in vendors:
+        return "amd"
+    return "cpu"
+
+
+def conditions(machine: Machine, info: ModelInfo | None, gpu_count: int, lora: bool) -> frozenset[str]:
+    """The conditions that known faults are stated with."""
+    out: set[str] = set()
+    if machine.is_wsl2:
+        out.add("wsl")
+    if gpu_count > 1:
+        out.add("multi_gpu")
+    if lora:
+        out.add("lora")
+    if info is not None:
+        out.add("moe" if info.is_moe else "dense")
+        if info.quantization:
+            out.add("quantization:" + info.quantization)
+        else:
+            out.add("unquantized")
+        if "image" in info.modalities:
+            out.add("multimodal")
+        if info.architecture:
+            out.add("architecture:" + info.architecture)
+    out.add("device:" + device_of(machine))
+    return frozenset(out)
+
+
+def choose_runtime(draft: Draft, device: str) -> str:
+    """Docker where an engine with the GPU answers, else a local environment."""
+    docker_no, local_no = docker_objection(draft.machine, device), local_objection(draft.machine, device)
+    existing = draft.machine.vllm
+    if docker_no is None:
+        proposed = "docker"
+        reason = _("the official image holds everything that vLLM needs, and Docker answers here")
+    elif local_no is None:
+        proposed = "local"
+        reason = _("{why}, so vLLM runs from a local environment").format(why=docker_no.rstrip("."))
+    else:
+        proposed = "docker"
+        reason = _("nothing here can run vLLM yet")
+    draft.choices["runtime"] = (
+        Choice(
+            "docker",
+            _("Docker image"),
+            _("everything in it; nothing is installed on this machine"),
+            docker_no or "",
+            proposed == "docker",
+            docker_no is not None and _final(draft.machine),
+        ),
+        Choice(
+            "local",
+            _("Local environment"),
+            _("vLLM {version} is installed already").format(version=existing[0].version)
+            if existing
+            else _("made with uv or pip at the first start"),
+            local_no or "",
+            proposed == "local",
+            draft.machine.system in (SystemKind.WINDOWS, SystemKind.MACOS),
+        ),
+    )
+
+    def accept(value: object) -> str | None:
+        return None if value in ("docker", "local") else _("It is one of docker, local.")
+
+    runtime = str(draft.decide("runtime", proposed, reason, source="detected", accept=accept))
+    objection = docker_no if runtime == "docker" else local_no
+    if objection is not None and docker_no is not None and local_no is not None:
+        draft.block("no_runtime", _("Nothing here can run vLLM yet."), docker_no + " " + local_no)
+    elif objection is not None:
+        draft.block(
+            "runtime_not_ready",
+            _("{runtime} cannot run vLLM on this machine.").format(
+                runtime=_("Docker") if runtime == "docker" else _("A local environment")
+            ),
+            objection,
+        )
+    return runtime
+
+
+def _final(machine: Machine) -> bool:
+    """Whether no cure can bring Docker here (inside a container)."""
+    return machine.system in (SystemKind.CONTAINER, SystemKind.WSL_CONTAINER)
+
+
+def docker_objection(machine: Machine, device: str) -> str | None:
+    """Why Docker cannot run vLLM here now, or None."""
+    docker = machine.docker
+    if machine.system in (SystemKind.CONTAINER, SystemKind.WSL_CONTAINER) and not docker.engine.known:
+        return _("this is a container, and no Docker engine answers in it")
+    if not docker.cli.known and not docker.engine.known:
+        return _("Docker is not installed here")
+    if not docker.engine.known:
+        return _("Docker does not answer ({reason})").format(
+            reason=docker.engine.reason.rstrip(".") or _("no reason given")
+        )
+    if device == "nvidia" and docker.nvidia_runtime.value is False:
+        return _("Docker has no NVIDIA runtime (NVIDIA Container Toolkit)")
+    return None
+
+
+def local_objection(machine: Machine, device: str) -> str | None:
+    """Why a local environment cannot be made here, or None."""
+    if machine.system in (SystemKind.WINDOWS, SystemKind.MACOS):
+        return _("vLLM has no build for this system")
+    if machine.vllm or machine.python.uv.known:
+        return None
+    if not machine.python.version.known:
+        return _("there is neither uv nor Python here")
+    if machine.python.venv_module.value is False:
+        return _("Python's venv module is not installed (sudo apt install python3-venv)")
+    return None
+
+
+@lru_cache(maxsize=4096)
+def objections(version: str, needs: Needs) -> tuple[Objection, ...]:
+    """What speaks against ``version`` for these needs."""
+    release = releases.load(version)
+    out: list[Objection] = []
+    if needs.architecture and release.architectures and needs.architecture not in release.architectures:
+        first = releases.first_with_architecture(needs.architecture)
+        if first is not None and _key(first) > _key(version):
+            out.append(
+                Objection(
+                    True,
+                    _("{architecture} is served from vLLM {first} on").format(
+                        architecture=needs.architecture, first=first
+                    ),
+                    "architecture_not_yet",
+                )
+            )
+        elif first is not None:
+            out.append(
+                Objection(
+                    True,
+                    _("this release does not serve {architecture} any more").format(
+                        architecture=needs.architecture
+                    ),
+                    "architecture_gone",
+                )
+            )
+    elif needs.min_release and _key(version) < _key(needs.min_release):
+        out.append(
+            Objection(
+                False,
+                _("its recipe asks for vLLM {first} or newer").format(first=needs.min_release),
+                "recipe_minimum",
+            )
+        )
+    image = releases.image_for(release, vendor=needs.device)
+    if needs.device == "nvidia":
+        needed = releases.driver_needed(image)
+        if needed and needs.driver and _key(needs.driver) < _key(needed):
+            out.append(
+                Objection(
+                    True,
+                    _("its CUDA {cuda} needs NVIDIA driver {needed}; {driver} is installed").format(
+                        cuda=image.cuda, needed=needed, driver=needs.driver
+                    ),
+                    "driver_too_old",
+                )
+            )
+        if needs.capability:
+            runs, why = releases.runs_on(image, needs.capability)
+            if not runs:
+                out.append(Objection(True, why, "compute_capability"))
+    if (
+        needs.runtime == "local"
+        and needs.python
+        and release.requires_python
+        and not _python_fits(needs.python, release.requires_python)
+    ):
+        out.append(
+            Objection(
+                True,
+                _("it needs Python {required}; here is {python} and no uv to bring another").format(
+                    required=release.requires_python, python=needs.python
+                ),
+                "python",
+            )
+        )
+    for fault in releases.known_faults(version, set(needs.conditions)):
+        out.append(Objection(False, fault.title, "avoid:" + fault.id if fault.avoid else "fault:" + fault.id))
+    return tuple(out)
+
+
+def _python_fits(python: str, required: str) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return python in SpecifierSet(required)
+    except InvalidSpecifier:
+        return True
+
+
+def _key(version: str) -> tuple[int, ...]:
+    return tuple(int(x) for x in re.findall(r"\d+", version)) or (0,)
+
+
+def choose_release(draft: Draft, needs: Needs) -> tuple[Release | None, tuple[KnownFault, ...]]:
+    """The newest release without an objection, or the one that the user pinned."""
+    versions = list(reversed(releases.versions()))
+    given = draft.answered("release")
+    existing = draft.machine.vllm[0] if needs.runtime == "local" and draft.machine.vllm else None
+    proposed, reason = _propose(versions, needs)
+    if existing is not None and given is None and proposed is not None:
+        inside = releases.load(existing.version)
+        if inside.exact and not any(
+            o.hard or o.code.startswith("avoid:") for o in objections(inside.version, needs)
+        ):
+            proposed, reason = (
+                inside.version,
+                _("it is installed already ({python})").format(python=existing.python),
+            )
+    if proposed is None:
+        draft.block("no_release", _("No vLLM release serves this model on this machine."), reason)
+        if given is None:
+            return None, ()
+        proposed = versions[0]
+    pinned = releases.load(str(given[0])) if given is not None else None
+    if pinned is not None and given is not None:
+        draft.used.add("release")
+        if pinned.exact:
+            draft.decide_value("release", pinned.version, proposed, reason, given[1])
+        else:
+            draft.decide_value("release", str(given[0]), proposed, reason, given[1])
+            draft.warn(
+                "release_not_known",
+                _("vLLM {asked} is not in the catalogue.").format(asked=given[0]),
+                _(
+                    "Its flags are taken from {nearest}, the nearest older release. “vllm-wizard releases update” or “releases probe” brings the real ones."
+                ).format(nearest=pinned.version),
+            )
+        release = pinned
+    else:
+        draft.settle("release", proposed, reason, "detected")
+        release = releases.load(proposed)
+    draft.choices["release"] = _release_choices(versions, needs, proposed, release.version)
+    for objection in objections(release.version, needs):
+        if objection.hard:
+            draft.block(
+                objection.code,
+                _("vLLM {version} cannot be used here.").format(version=release.version),
+                _sentence(objection.text),
+            )
+        elif objection.code == "recipe_minimum" or objection.code.startswith("avoid:"):
+            draft.warn(
+                objection.code,
+                _("vLLM {version}: {text}").format(version=release.version, text=objection.text),
+            )
+    faults = tuple(releases.known_faults(release.version, set(needs.conditions)))
+    return release, faults
+
+
+def _propose(versions: list[str], needs: Needs) -> tuple[str | None, str]:
+    newest = versions[0]
+    first_reason = ""
+    fallback: tuple[str, str] | None = None
+    for version in versions:
+        found = objections(version, needs)
+        hard = [o for o in found if o.hard]
+        avoid = [
+            o for o in found if not o.hard and (o.code.startswith("avoid:") or o.code == "recipe_minimum")
+        ]
+        if found and version == newest:
+            first_reason = "; ".join(o.text for o in (hard or avoid))
+        if hard:
+            continue
+        if avoid:
+            fallback = fallback or (version, "; ".join(o.text for o in avoid))
+            continue
+        if version == newest or not first_reason:
+            return version, _("the newest release, and nothing speaks against it")
+        return version, _("the newest that works here: against {newest} speaks that {why}").format(
+            newest=newest, why=first_reason
+        )
+    if fallback is not None:
+        return fallback[0], _("the newest that can work here, though {why}").format(why=fallback[1])
+    return None, _sentence(first_reason)
+
+
+def _release_choices(versions: list[str], needs: Needs, proposed: str, current: str) -> tuple[Choice, ...]:
+    shown: list[str] = []
+    for version in versions:
+        minor = _key(version)[:2]
+        if version in (proposed, current) or all(_key(v)[:2] != minor for v in shown):
+            shown.append(version)
+        if len(shown) >= OFFERED and proposed in shown and current in shown:
+            break
+    out = []
+    for version in sorted(set(shown) | {current}, key=_key, reverse=True):
+        found = objections(version, needs)
+        against = "; ".join(o.text for o in found if o.hard or not o.code.startswith("fault:"))
+        cured = "; ".join(o.text for o in found if o.code.startswith("fault:"))
+        note = _("known: {faults} (set right in the command)").format(faults=cured) if cured else ""
+        if version == versions[0]:
+            note = (_("newest") + "; " + note) if note else _("newest")
+        out.append(Choice(version, version, note, against, version == proposed, any(o.hard for o in found)))
+    return tuple(out)
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".") if text else ""
+
+
+def image_of(draft: Draft, release: Release | None, device: str) -> tuple[ImageInfo | None, str | None]:
+    """The image, and the reference that is written (the user may name another)."""
+    if release is None:
+        return None, None
+    image = releases.image_for(release, vendor=device if device in ("nvidia", "amd") else "cpu")
+    given = draft.answered("image")
+    reference = image.reference
+    if not release.exact and release.asked:
+        tag = release.asked if release.asked[:1] in "vnl" else "v" + release.asked
+        reference = f"{image.repository}:{tag}"
+    if given is not None and str(given[0]).strip() and given[0] != reference:
+        text = str(given[0]).strip()
+        if not re.fullmatch(r"[\w][\w./:@-]*", text):
+            draft.block(
+                "bad_answer",
+                _("The answer “image” cannot be “{value}”.").format(value=text),
+                _("An image is written as name:tag."),
+            )
+        else:
+            draft.settle(
+                "image",
+                text,
+                _("chosen by you; its arguments are those of vLLM {version}").format(version=release.version),
+                given[1],
+            )
+            return image, text
+    draft.settle("image", reference, _("the official image of this release"), "default")
+    return image, reference

@@ -1,0 +1,299 @@
+"""Sizes: GPUs, tensor parallel size, utilization, context length, requests at once. All from the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from wizard.facts import Gpu, Machine, Vendor
+from wizard.fit import fit
+from wizard.fit_types import FitRequest, FitResult
+from wizard.i18n import _
+from wizard.models.info import ModelInfo
+from wizard.plan.intents import Intent
+from wizard.session import Value
+
+GIB = 1 << 30
+# vLLM measures free memory after its CUDA context is made, which takes about 0.4 GiB; on a Windows desktop
+# what the display holds moves by about 0.2 GiB from one minute to the next.
+CONTEXT_BYTES = int(0.4 * GIB)
+DESKTOP_SWING_BYTES = int(0.2 * GIB)
+LEAST_LENGTH = 2048  # below this a server is of no use: no plan is proposed
+
+
+@dataclass(frozen=True)
+class Bed:
+    """Where a model lies down: the GPUs used (or the RAM of a CPU machine) and the release's defaults."""
+
+    device: str
+    release: str
+    gpus: tuple[Gpu, ...]
+    wsl: bool
+    ram_total_bytes: int
+    ram_free_bytes: int
+    default_utilization: float
+
+    @property
+    def total_bytes(self) -> int:
+        if self.device == "cpu":
+            return self.ram_total_bytes
+        return min((g.vram_total_bytes.value or 0) for g in self.gpus) if self.gpus else 0
+
+    @property
+    def free_bytes(self) -> int | None:
+        if self.device == "cpu":
+            return self.ram_free_bytes
+        frees = [g.vram_free_bytes.value for g in self.gpus]
+        return min(f for f in frees if f is not None) if frees and all(f is not None for f in frees) else None
+
+
+@dataclass(frozen=True)
+class Sized:
+    """Proposed values, each with its reason, and what the fit says of them."""
+
+    values: Mapping[str, tuple[Value, str]]
+    request: FitRequest
+    result: FitResult
+    gpus: tuple[int, ...] = field(default=())
+
+
+def usable_gpus(machine: Machine, device: str) -> tuple[Gpu, ...]:
+    """The GPUs that can serve together: of the vendor, with known size, all like the largest group."""
+    vendor = {"nvidia": Vendor.NVIDIA, "amd": Vendor.AMD}.get(device)
+    gpus = [g for g in machine.gpu.gpus if g.vendor == vendor and g.vram_total_bytes.value]
+    if not gpus:
+        return ()
+    groups: dict[str, list[Gpu]] = {}
+    for gpu in gpus:
+        groups.setdefault(gpu.name, []).append(gpu)
+    best = max(groups.values(), key=lambda g: (sum(x.vram_total_bytes.value or 0 for x in g), -g[0].index))
+    return tuple(best)
+
+
+def utilization(bed: Bed) -> tuple[float, str]:
+    """The share of total memory to ask for, from what is free now, and why."""
+    default = bed.default_utilization
+    total, free = bed.total_bytes, bed.free_bytes
+    if not total:
+        return default, _("vLLM's default")
+    if free is None:
+        return default, _("vLLM's default; how much of the GPU is free could not be measured")
+    margin = CONTEXT_BYTES + (DESKTOP_SWING_BYTES if bed.wsl else 0)
+    reach = int((free - margin) / total * 100) / 100
+    held = (total - free) / GIB
+    if reach >= default:
+        return default, _("vLLM's default; {held:.1f} GiB of {total:.1f} GiB are held by others").format(
+            held=held, total=total / GIB
+        )
+    holder = _("the Windows desktop and its programs hold") if bed.wsl else _("other programs hold")
+    return max(reach, 0.05), _(
+        "{holder} {held:.1f} GiB of {total:.1f} GiB; a higher share would stop the start"
+    ).format(holder=holder, held=held, total=total / GIB)
+
+
+def size(
+    info: ModelInfo, bed: Bed, intent: Intent, chosen: Mapping[str, Value], extra: Mapping[str, Value]
+) -> Sized:
+    """Values for ``info`` on ``bed``: what the user chose stays, the rest is fitted around it."""
+    values: dict[str, tuple[Value, str]] = {}
+    share, share_reason = utilization(bed)
+    values["gpu_memory_utilization"] = (share, share_reason)
+    share = float(chosen.get("gpu_memory_utilization", share))  # type: ignore[arg-type]
+    request = _request(info, bed, intent, chosen, extra, share)
+    target = _target_length(info, intent, chosen)
+    parallel, parallel_reason = _parallel(info, bed, request, target, chosen)
+    values["tensor_parallel_size"] = (parallel, parallel_reason)
+    used = int(chosen.get("tensor_parallel_size", parallel))  # type: ignore[call-overload]
+    request = replace(request, tensor_parallel_size=used)
+    kv_dtype, kv_reason = _kv_dtype(info, bed, request, target)
+    values["kv_cache_dtype"] = (kv_dtype, kv_reason)
+    request = replace(request, kv_cache_dtype=str(chosen.get("kv_cache_dtype", kv_dtype)))
+    length, length_reason = _length(info, request, target, intent)
+    values["max_model_len"] = (length, length_reason)
+    request = replace(request, max_model_len=int(chosen.get("max_model_len", length)))  # type: ignore[call-overload]
+    seqs, seqs_reason = _seqs(info, request, intent)
+    values["max_num_seqs"] = (seqs, seqs_reason)
+    request = replace(request, max_num_seqs=int(chosen.get("max_num_seqs", seqs)))  # type: ignore[call-overload]
+    return Sized(values, request, fit(info, request), tuple(g.index for g in bed.gpus[:used]))
+
+
+def _request(
+    info: ModelInfo,
+    bed: Bed,
+    intent: Intent,
+    chosen: Mapping[str, Value],
+    extra: Mapping[str, Value],
+    share: float,
+) -> FitRequest:
+    limits: dict[str, int] | None = None
+    images, videos = chosen.get("limit_images", intent.images), chosen.get("limit_videos", intent.videos)
+    if "image" in info.modalities or "video" in info.modalities:
+        limits = {}
+        if images is not None and "image" in info.modalities:
+            limits["image"] = int(images)  # type: ignore[arg-type, call-overload]
+        if videos is not None and "video" in info.modalities:
+            limits["video"] = int(videos)  # type: ignore[arg-type, call-overload]
+    adapters = chosen.get("lora_adapters", ())
+    slots = len(adapters) if isinstance(adapters, tuple) else 0
+    first = bed.gpus[0] if bed.gpus else None
+    return FitRequest(
+        release=bed.release,
+        gpu_total_bytes=bed.total_bytes,
+        gpu_free_bytes=bed.free_bytes,
+        gpu_name=first.name if first else "CPU",
+        compute_capability=first.compute_capability.value if first else None,
+        gpus=max(1, len(bed.gpus)),
+        gpu_memory_utilization=share,
+        limit_mm_per_prompt=limits or None,
+        lora_slots=slots,
+        max_lora_rank=_int(extra.get("max_lora_rank"), 16),
+        max_num_batched_tokens=_optional_int(extra.get("max_num_batched_tokens")),
+        max_num_seqs=intent.seqs,
+        dtype=str(extra.get("dtype", "auto")),
+        quantization=str(extra["quantization"]) if "quantization" in extra else None,
+        enforce_eager=_truth(extra.get("enforce_eager")),
+        skip_mm_profiling=_truth(extra.get("skip_mm_profiling")),
+        language_model_only=_truth(extra.get("language_model_only")),
+        pipeline_parallel_size=_int(extra.get("pipeline_parallel_size"), 1),
+        cpu_offload_bytes=int(_float(extra.get("cpu_offload_gb"), 0.0) * GIB),
+        kv_cache_memory_bytes=_optional_int(extra.get("kv_cache_memory_bytes")),
+        wsl=bed.wsl,
+        cpu=bed.device == "cpu",
+    )
+
+
+def _int(value: Value | None, default: int) -> int:
+    found = _optional_int(value)
+    return default if found is None else found
+
+
+def _optional_int(value: Value | None) -> int | None:
+    from wizard.counts import parse_count
+    from wizard.errors import BadInput
+
+    if value is None or isinstance(value, (bool, tuple)):
+        return None
+    try:
+        return parse_count("", str(value))
+    except BadInput:
+        return None
+
+
+def _float(value: Value | None, default: float) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return default
+
+
+def _truth(value: Value | None) -> bool:
+    return value is True or str(value).lower() in ("true", "yes", "1", "on")
+
+
+def _target_length(info: ModelInfo, intent: Intent, chosen: Mapping[str, Value]) -> int:
+    if "max_model_len" in chosen:
+        return int(chosen["max_model_len"])  # type: ignore[arg-type, call-overload, no-any-return]
+    longest = info.max_model_len or intent.length or 8192
+    return min(longest, intent.length) if intent.length else longest
+
+
+def _divides(info: ModelInfo, parallel: int) -> bool:
+    """Whether the attention heads can be split over so many GPUs."""
+    heads = info.num_heads
+    return heads is None or heads % parallel == 0
+
+
+def _parallel(
+    info: ModelInfo, bed: Bed, request: FitRequest, target: int, chosen: Mapping[str, Value]
+) -> tuple[int, str]:
+    count = len(bed.gpus)
+    if bed.device == "cpu" or count <= 1:
+        return 1, _("one GPU") if count else _("no GPU: the model runs on the processor")
+    sizes = [n for n in range(1, count + 1) if n & (n - 1) == 0 and _divides(info, n)]
+    roomy = 4.0  # requests of full length that should find room at once
+    best: int | None = None
+    for n in sizes:
+        result = fit(info, replace(request, tensor_parallel_size=n, max_model_len=target))
+        if result.fits:
+            best = best or n
+            if (result.concurrency or 0) >= roomy:
+                if n == 1:
+                    return 1, _(
+                        "it fits one GPU with room for {many:.0f} requests of full length; splitting would only cost traffic"
+                    ).format(many=result.concurrency or 0)
+                return n, _(
+                    "split over {n} GPUs it fits, with room for {many:.0f} requests of full length"
+                ).format(n=n, many=result.concurrency or 0)
+    if best is not None:
+        # It fits somewhere, but is tight there: take all that can be used.
+        return sizes[-1], _("split over {n} GPUs: on fewer there is little room for the KV cache").format(
+            n=sizes[-1]
+        )
+    return sizes[-1], _("split over all {n} GPUs that its attention heads can be divided by").format(
+        n=sizes[-1]
+    )
+
+
+def _kv_dtype(info: ModelInfo, bed: Bed, request: FitRequest, target: int) -> tuple[str, str]:
+    if info.task != "generate" or bed.device == "cpu":
+        return "auto", _("the model's own type")
+    result = fit(info, replace(request, max_model_len=target))
+    longest = result.max_model_len_that_fits or 0
+    capability = request.compute_capability
+    if (
+        longest < min(4096, target)
+        and result.kv_bytes_per_token
+        and capability is not None
+        and _at_least(capability, (8, 9))
+    ):
+        halved = fit(info, replace(request, max_model_len=target, kv_cache_dtype="fp8"))
+        if (halved.max_model_len_that_fits or 0) > longest:
+            return "fp8", _(
+                "half the size: with the model's own type only {longest} tokens would fit"
+            ).format(longest=longest)
+    return "auto", _(
+        "the model's own type; fp8 would halve the KV cache at a small loss of accuracy"
+    ) if capability and _at_least(capability, (8, 9)) else _("the model's own type")
+
+
+def _at_least(capability: str, wanted: tuple[int, int]) -> bool:
+    try:
+        major, minor = (int(x) for x in capability.split(".")[:2])
+    except ValueError:
+        return False
+    return (major, minor) >= wanted
+
+
+def round_length(tokens: int) -> int:
+    """A round number of tokens not above ``tokens``."""
+    step = 1024 if tokens >= 8192 else 256
+    return tokens // step * step if tokens >= step else tokens
+
+
+def _length(info: ModelInfo, request: FitRequest, target: int, intent: Intent) -> tuple[int, str]:
+    result = fit(info, replace(request, max_model_len=target))
+    fits = result.max_model_len_that_fits
+    longest = info.max_model_len
+    if fits is None or result.fits:
+        if longest is not None and target == longest:
+            return target, _("the model's own maximum")
+        return target, _("enough for this purpose; the model itself allows {longest}").format(
+            longest=longest
+        ) if longest else _("enough for this purpose")
+    length = min(target, round_length(fits))
+    if length < LEAST_LENGTH:
+        return min(target, LEAST_LENGTH), _("the least that is of use; see what stands in the way")
+    return length, _("the longest that surely fits the memory that is left for the KV cache")
+
+
+def _seqs(info: ModelInfo, request: FitRequest, intent: Intent) -> tuple[int, str]:
+    wanted = intent.seqs or 256
+    result = fit(info, request)
+    room = int(result.concurrency or 0)
+    if intent.key == "longest":
+        return 1, _("one request that may be as long as fits")
+    if room > wanted:
+        many = min(256, room // 8 * 8 or room)
+        if many > wanted:
+            return many, _("the KV cache holds {room} requests of full length").format(room=room)
+    return wanted, _("enough for this purpose; more only wait for their turn")

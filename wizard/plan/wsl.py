@@ -1,0 +1,131 @@
+"""WSL2's share of Windows: what is proposed, and what the user made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wizard.facts import SystemKind
+from wizard.i18n import _
+from wizard.models.info import ModelInfo
+from wizard.outputs.wslconfig import WslAdvice, parse, tune
+from wizard.plan.draft import Draft
+from wizard.plan.sizing import Sized
+
+GIB = 1 << 30
+MEMORY, SWAP, PROCESSORS = "wsl2.memory", "wsl2.swap", "wsl2.processors"
+IDLE = ("wsl2.vmIdleTimeout", "general.instanceIdleTimeout")
+
+
+def plan_wsl(
+    draft: Draft, info: ModelInfo, gpu_count: int, sized: Sized
+) -> tuple[WslAdvice | None, Mapping[str, str | None]]:
+    """The advice, and the changes to ``.wslconfig`` that the answers make of it (empty: nothing to change)."""
+    machine = draft.machine
+    wsl = machine.wsl
+    if machine.system is not SystemKind.WSL2 or wsl is None:
+        return None, {}
+    ram = wsl.host_memory_bytes.value
+    cpus = wsl.host_logical_cpus.value
+    if ram is None:
+        given = draft.answered("host_memory_gib")
+        ram = (
+            int(float(given[0]) * GIB)
+            if given is not None and not isinstance(given[0], tuple) and float(given[0]) > 0
+            else None
+        )
+        draft.settle(
+            "host_memory_gib",
+            given[0] if given else None,
+            _("could not be read from here"),
+            given[1] if given else "default",
+        )
+    if cpus is None:
+        given = draft.answered("host_cpus")
+        cpus = int(given[0]) if given is not None and isinstance(given[0], int) and given[0] > 0 else None
+        draft.settle(
+            "host_cpus",
+            given[0] if given else None,
+            _("could not be read from here"),
+            given[1] if given else "default",
+        )
+    keep = draft.decide("wsl_keep_alive", True, _("a server should go on when the last terminal is closed"))
+    advice = tune(
+        host_ram_bytes=ram,
+        host_cpus=cpus,
+        weights_bytes=info.weight_bytes,
+        gpu_count=gpu_count,
+        cpu_offload_bytes=sized.request.cpu_offload_bytes,
+        multimodal="image" in info.modalities,
+        existing=wsl.wslconfig_bytes,
+        keep_alive=bool(keep),
+        machine=machine,
+    )
+    changes: dict[str, str | None] = {s.key: s.value for s in advice.settings if s.change}
+    _decide_size(draft, advice, changes, "wsl_memory_gib", MEMORY)
+    _decide_size(draft, advice, changes, "wsl_swap_gib", SWAP)
+    _decide_processors(draft, advice, changes)
+    write = draft.decide(
+        "wsl_write",
+        bool(changes),
+        _("the lines that a server needs") if changes else _("your .wslconfig already gives what is needed"),
+        source="detected",
+    )
+    if advice.question:
+        draft.warn(
+            "wsl_host_unknown",
+            _("The memory of Windows could not be read from here, so WSL2's share is not set."),
+            advice.question,
+        )
+    for text in advice.warnings:
+        draft.warn("wslconfig", text)
+    draft.notes.extend(advice.notes)
+    return advice, (changes if write else {})
+
+
+def _decide_size(
+    draft: Draft, advice: WslAdvice, changes: dict[str, str | None], key: str, name: str
+) -> None:
+    setting = advice.setting(name)
+    proposed = _gib(setting.value) if setting is not None else None
+    value = draft.decide(
+        key,
+        proposed,
+        setting.reason if setting is not None else _("not known without the memory of Windows"),
+        source="detected",
+    )
+    if isinstance(value, int) and not isinstance(value, bool) and value != proposed and value >= 0:
+        changes[name] = "0" if value == 0 and name == SWAP else f"{value}GB"
+        if name == MEMORY and value < 1:
+            changes.pop(name)
+            draft.block(
+                "bad_answer",
+                _("The answer “{key}” cannot be “{value}”.").format(key=key, value=value),
+                _("WSL2 needs at least 1 GiB."),
+            )
+        host = advice.host_ram_bytes
+        if name == MEMORY and host is not None and value * GIB > host:
+            draft.warn(
+                "wsl_memory_over_host",
+                _(
+                    "WSL2 would be given more memory than Windows has ({host:.0f} GiB); it is cut to that."
+                ).format(host=host / GIB),
+            )
+
+
+def _gib(value: str | None) -> int | None:
+    """The GiB that a value of the file stands for, rounded up; None where it is not a size."""
+    if value is None:
+        return None
+    if value == "0":
+        return 0
+    read = parse(f"[wsl2]\nswap={value}\n".encode("ascii", "replace")).get("wsl2.swap")
+    return -(-int(read.value) // GIB) if read is not None else None
+
+
+def _decide_processors(draft: Draft, advice: WslAdvice, changes: dict[str, str | None]) -> None:
+    setting = advice.setting(PROCESSORS)
+    proposed = int(setting.value) if setting is not None and setting.value and setting.value.isdigit() else 0
+    reason = setting.reason if setting is not None else _("all of them: the line is left out")
+    value = draft.decide("wsl_processors", proposed, reason, source="detected")
+    if isinstance(value, int) and value != proposed:
+        changes[PROCESSORS] = str(value) if value > 0 else None
