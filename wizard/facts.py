@@ -84,6 +84,10 @@ class Gpu:
     uuid: str | None = None
     display_attached: Fact[bool] = Fact(None, "", "not asked")
     processes: tuple[str, ...] = ()  # "python (pid 123): 1.2 GiB", where the driver tells
+    mig_enabled: Fact[bool] = Fact(None, "", "not asked")
+    unified_memory: bool = (
+        False  # shares the computer's RAM (GB10, Thor, Strix Halo): vram_* are figures of it
+    )
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,21 @@ class GpuStack:
     rocm_version: Fact[str] = Fact(None, "", "no AMD driver answered")
     nvlink: Fact[bool] = Fact(None, "", "not asked")
     reason: str = ""  # why there are no GPUs, when there are none
+    fault: str = ""  # "" or what is wrong with the driver: one of GPU_FAULTS
+    other_gpus: tuple[str, ...] = ()  # seen but not usable: integrated graphics, cards without a driver
+    kernel_module: str | None = None  # "nvidia", "nouveau", "amdgpu", "i915", "xe": who drives the card
+
+
+GPU_FAULTS = (
+    "hang",  # the driver's tool did not answer in time
+    "rubbish",  # it answered something that cannot be read
+    "mismatch",  # kernel module and library have different versions: a reboot is due
+    "not_loaded",  # the tool is there, the kernel module is not
+    "no_driver",  # a card is there, a driver is not
+    "blocked",  # Windows keeps WSL from the GPU
+    "no_devices",  # the driver runs and finds no card
+    "crash",  # the tool died
+)
 
 
 @dataclass(frozen=True)
@@ -120,6 +139,16 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class WslDistro:
+    """A line of ``wsl -l -v``."""
+
+    name: str
+    version: int  # 1 or 2
+    state: str  # "Running", "Stopped": as Windows says it, translated
+    default: bool = False
+
+
+@dataclass(frozen=True)
 class Wsl:
     """WSL's own facts; only there when the machine is WSL, or Windows with WSL."""
 
@@ -137,6 +166,7 @@ class Wsl:
     host_memory_bytes: Fact[int] = Fact(None, "", "not asked")
     host_logical_cpus: Fact[int] = Fact(None, "", "not asked")
     host_free_disk_bytes: Fact[int] = Fact(None, "", "not asked")  # of the Windows system drive
+    distros: tuple[WslDistro, ...] = ()  # where wsl.exe was asked (on Windows)
     wslconfig_path: str | None = None  # Linux path of the user's .wslconfig (whether or not it exists)
     wslconfig_bytes: bytes | None = None  # its content as read; None when it does not exist
     gpu_device: bool = False  # /dev/dxg is there
@@ -167,6 +197,21 @@ class Docker:
     memory_bytes: Fact[int] = Fact(None, "", "not asked")  # what the engine says it has
     rootless: Fact[bool] = Fact(None, "", "not asked")
     local_images: tuple[str, ...] = ()  # vllm images present: "vllm/vllm-openai:v0.33.0"
+    fault: str = ""  # "" or why there is no usable engine: one of DOCKER_FAULTS
+    desktop_on_windows: bool = False  # Docker Desktop is installed on the Windows side
+
+
+DOCKER_FAULTS = (
+    "not_installed",
+    "integration_off",  # Docker Desktop is there, its WSL integration for this distro is not
+    "desktop_not_running",
+    "permission_denied",  # the user may not talk to the socket
+    "not_running",
+    "hang",
+    "windows_containers",
+    "podman",  # the docker command is Podman's
+    "error",
+)
 
 
 @dataclass(frozen=True)
@@ -188,6 +233,7 @@ class PythonFacts:
     glibc: Fact[str] = Fact(None, "", "not asked")
     compiler: Fact[bool] = Fact(None, "", "not asked")  # a C compiler is there (Triton needs one)
     python_headers: Fact[bool] = Fact(None, "", "not asked")
+    others: tuple[str, ...] = ()  # more interpreters: "3.12 /usr/bin/python3.12"
 
 
 class Severity(str, Enum):
