@@ -201,7 +201,10 @@ def _rows(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 def _parse(name: str | None, words: Sequence[str]) -> argparse.Namespace:
     parser = build_parser(name)
-    args, unknown = parser.parse_known_args(words)
+    # Words may stand on both sides of options (FILE --json FILE); a parser with sub-parsers cannot do that.
+    nested = any(action.nargs == "A..." for action in parser._actions)
+    parse = parser.parse_known_args if nested else parser.parse_known_intermixed_args
+    args, unknown = parse(words)
     if unknown:
         word = next((w for w in unknown if w.startswith("-")), unknown[0]).partition("=")[0]
         known = [o for action in parser._actions for o in action.option_strings]

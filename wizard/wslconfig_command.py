@@ -1,0 +1,370 @@
+"""``vllm-wizard wslconfig``: check, edit, size and verify the settings of WSL."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wizard.errors import BadInput, WizardError
+from wizard.i18n import _, ngettext
+
+if TYPE_CHECKING:
+    import argparse
+
+    from wizard.facts import Machine
+    from wizard.outputs.wslconfig import Mode, Parsed, Problem, WslAdvice
+
+GIB = 1 << 30
+ACTIONS = ("check", "edit", "tune", "verify")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words and options of ``vllm-wizard wslconfig``."""
+    parser.add_argument(
+        "action",
+        choices=ACTIONS,
+        help=_(
+            "check: read a file as WSL does; edit: set single keys; tune: size the machine for a model; verify: are the settings in force"
+        ),
+    )
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="FILE | KEY=VALUE",
+        help=_(
+            "the file (- is standard input; without one: the file of this machine), and for edit what to set"
+        ),
+    )
+    parser.add_argument(
+        "--host-ram-bytes", type=_positive, metavar="N", help=_("RAM of the Windows machine, in bytes")
+    )
+    parser.add_argument(
+        "--host-cpus", type=_positive, metavar="N", help=_("logical processors of the Windows machine")
+    )
+    parser.add_argument(
+        "--wsl-conf", action="store_true", help=_("the file is an /etc/wsl.conf, whatever its name")
+    )
+    parser.add_argument(
+        "--remove",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help=_("edit: take a key out; may be repeated"),
+    )
+    parser.add_argument("--yes", "-y", action="store_true", help=_("edit: write without asking"))
+    parser.add_argument(
+        "--weights-gib", type=_figure, metavar="N", help=_("tune: size of the model's weights")
+    )
+    parser.add_argument("--gpus", type=_positive, metavar="N", help=_("tune: how many GPUs serve it"))
+    parser.add_argument(
+        "--offload-gib",
+        type=_figure,
+        default=0.0,
+        metavar="N",
+        help=_("tune: weights kept in RAM (CPU offload)"),
+    )
+    parser.add_argument(
+        "--multimodal", action="store_true", help=_("tune: the model takes images, video or audio")
+    )
+    parser.add_argument(
+        "--keep-alive", action="store_true", help=_("tune: keep WSL running when no terminal is open")
+    )
+
+
+def _positive(text: str) -> int:
+    import argparse
+
+    if not text.isascii() or not text.isdigit() or len(text) > 30 or int(text) == 0:
+        raise argparse.ArgumentTypeError(_("“{text}” is no whole number above 0").format(text=text))
+    return int(text)
+
+
+def _figure(text: str) -> float:
+    import argparse
+    import math
+
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or number < 0:
+        raise argparse.ArgumentTypeError(_("“{text}” is no number of GiB").format(text=text))
+    return number
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what ``args`` (of :func:`add_arguments`, ``--json`` and ``--machine``) asks for; the exit code."""
+    return {"check": _check, "edit": _edit, "tune": _tune, "verify": _verify}[args.action](args)
+
+
+# -- check ----------------------------------------------------------------------------------------------------
+
+
+def _check(args: argparse.Namespace) -> int:
+    from wizard.outputs.wslconfig import parse
+
+    name, data, machine = _input(args)
+    mode = _mode(name, args.wsl_conf)
+    ram, cpus = _host_figures(args, machine)
+    parsed = parse(data, mode, ram, cpus)
+    if args.json:
+        _print_json({"file": name, **to_json(parsed)})
+    else:
+        print("\n".join(report(name, parsed)))
+    return 1 if parsed.problems or parsed.fatal is not None or not parsed.readable else 0
+
+
+def _input(args: argparse.Namespace) -> tuple[str, bytes, Machine | None]:
+    """The file to look at: its name, its content, and the machine where one was asked."""
+    if len(args.words) > 1:
+        raise BadInput(_("Give one file, not {count}.").format(count=len(args.words)))
+    if args.words:
+        machine = _machine(args) if args.machine else None
+        return args.words[0], _read(args.words[0]), machine
+    machine = _machine(args)
+    wsl = machine.wsl
+    if wsl is None or wsl.wslconfig_path is None:
+        raise BadInput(
+            _(
+                "No .wslconfig can be found from here{why}. Name the file: vllm-wizard wslconfig check FILE"
+            ).format(
+                why=f" ({wsl.windows_profile.reason})"
+                if wsl is not None and wsl.windows_profile.reason
+                else ""
+            )
+        )
+    if wsl.wslconfig_bytes is None:
+        raise BadInput(_("There is no {file} yet: WSL uses its defaults.").format(file=wsl.wslconfig_path))
+    return wsl.wslconfig_path, wsl.wslconfig_bytes, machine
+
+
+def _read(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except FileNotFoundError as error:
+        raise BadInput(_("There is no file {file}.").format(file=name)) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadInput(_("{file} cannot be read: {reason}").format(file=name, reason=reason)) from error
+
+
+def _mode(name: str, forced: bool) -> Mode:
+    return "wslconf" if forced or name.lower().endswith(("wsl.conf", ".wslconf")) else "wslconfig"
+
+
+def _host_figures(args: argparse.Namespace, machine: Machine | None) -> tuple[int | None, int | None]:
+    """The RAM and the processors of Windows: as given, else as the machine says."""
+    ram, cpus = args.host_ram_bytes, args.host_cpus
+    if machine is not None and machine.wsl is not None:
+        ram = ram if ram is not None else machine.wsl.host_memory_bytes.value
+        cpus = cpus if cpus is not None else machine.wsl.host_logical_cpus.value
+    return ram, cpus
+
+
+def to_json(parsed: Parsed) -> dict[str, Any]:
+    """The verdict as plain data: what ``check --json`` prints."""
+    import dataclasses
+
+    effective = None
+    if parsed.effective is not None:
+        effective = {
+            k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(parsed.effective).items()
+        }
+    return {
+        "mode": parsed.mode,
+        "encoding": parsed.encoding,
+        "readable": parsed.readable,
+        "complete": parsed.complete,
+        "fatal": parsed.fatal,
+        "accepted": [dataclasses.asdict(a) for a in parsed.accepted],
+        "rejected": [dataclasses.asdict(r) for r in parsed.rejected],
+        "problems": [dataclasses.asdict(p) for p in parsed.problems],
+        "notes": [dataclasses.asdict(n) for n in parsed.notes],
+        "effective": effective,
+    }
+
+
+def report(name: str, parsed: Parsed) -> list[str]:
+    """The verdict for people, as lines."""
+    count = len(parsed.accepted)
+    lines = [
+        _("{file} ({encoding}): {settings}").format(
+            file=name,
+            encoding=parsed.encoding.upper(),
+            settings=ngettext("{n} setting counts", "{n} settings count", count).format(n=count),
+        )
+    ]
+    width = max((len(a.key) for a in parsed.accepted), default=0)
+    lines += [f"  {a.line:>4}  {a.key:<{width}}  {a.raw}" for a in parsed.accepted]
+    lines += _listed(_("What WSL warns of or ignores:"), parsed.problems)
+    lines += _listed(_("Worth knowing:"), parsed.notes)
+    if parsed.fatal is not None:
+        lines.append(_("WSL does not start with this file."))
+    elif not parsed.complete:
+        lines.append(_("WSL does not read this file to its end."))
+    if parsed.effective is not None:
+        lines.append(_effective_line(parsed))
+    if not parsed.problems:
+        lines.append(_("No problems."))
+    return lines
+
+
+def _listed(title: str, problems: Iterable[Problem]) -> list[str]:
+    rows = []
+    for problem in problems:
+        line = "" if problem.line is None else str(problem.line)
+        key = f"{problem.key}: " if problem.key and problem.key not in problem.message else ""
+        rows.append(f"  {line:>4}  {key}{problem.message}")
+    return [title, *rows] if rows else []
+
+
+def _effective_line(parsed: Parsed) -> str:
+    effective = parsed.effective
+    assert effective is not None
+    unknown = _("not known without the host's figures (--host-ram-bytes, --host-cpus)")
+    memory = effective.memory_bytes
+    swap = effective.swap_bytes
+    return _(
+        "The virtual machine gets: memory {memory}, swap {swap}, processors {processors}, network {network}."
+    ).format(
+        memory=unknown if memory is None else _gib(memory),
+        swap=unknown if swap is None else _gib(swap),
+        processors=unknown if effective.processors is None else effective.processors,
+        network=effective.networking_mode,
+    )
+
+
+def _gib(size_bytes: int) -> str:
+    return _("{gib:.1f} GiB").format(gib=size_bytes / GIB)
+
+
+# -- edit -----------------------------------------------------------------------------------------------------
+
+
+def _edit(args: argparse.Namespace) -> int:
+    from wizard import apply
+    from wizard.outputs.spec import FileSpec
+    from wizard.outputs.wslconfig import edit
+
+    if args.machine:
+        raise BadInput(_("A recorded machine is not edited. Name a file, or leave --machine out."))
+    pairs = [w for w in args.words if "=" in w]
+    files = [w for w in args.words if "=" not in w]
+    if len(files) != 1:
+        raise BadInput(_("Give the file and what to set: vllm-wizard wslconfig edit FILE wsl2.memory=24GB"))
+    changes: dict[str, str | None] = {
+        key.strip(): value for key, _eq, value in (p.partition("=") for p in pairs)
+    }
+    changes |= dict.fromkeys(args.remove)
+    if not changes:
+        raise BadInput(_("Say what to set (wsl2.memory=24GB) or to take out (--remove wsl2.memory)."))
+    before = _read_or_none(files[0])
+    content = edit(before, changes, _mode(files[0], args.wsl_conf))
+    path = str(Path(files[0]).absolute())
+    spec = FileSpec(path=path, content=content, edited=True, expected_bytes=before)
+    shown = apply.prepare([spec], ".")
+    written = args.yes and before != content
+    if written:
+        apply.write(shown)
+    if args.json:
+        _print_json({"file": path, "state": shown[0].state.value, "written": written, "diff": shown[0].diff})
+        return 0
+    if before == content:
+        print(_("{file} says so already; nothing to write.").format(file=path))
+        return 0
+    print(shown[0].diff, end="")
+    if written:
+        print(_("Written. vllm-wizard undo takes it back. It counts after wsl --shutdown (in PowerShell)."))
+    else:
+        print(_("Nothing was written: add --yes to write it."))
+    return 0
+
+
+def _read_or_none(name: str) -> bytes | None:
+    return _read(name) if Path(name).exists() else None
+
+
+# -- tune and verify ------------------------------------------------------------------------------------------
+
+
+def _machine(args: argparse.Namespace) -> Machine:
+    from wizard.host import open_host
+    from wizard.probes import run_all
+
+    return run_all(open_host(args.machine))
+
+
+def _tune(args: argparse.Namespace) -> int:
+    from wizard.outputs.wslconfig import tune
+
+    if args.words:
+        raise BadInput(_("tune takes no file: it looks at this machine, or at --machine DIR."))
+    machine = _machine(args)
+    ram, cpus = _host_figures(args, machine)
+    weights = None if args.weights_gib is None else round(args.weights_gib * GIB)
+    advice = tune(
+        host_ram_bytes=ram,
+        host_cpus=cpus,
+        weights_bytes=weights,
+        gpu_count=args.gpus if args.gpus is not None else max(len(machine.gpu.gpus), 1),
+        cpu_offload_bytes=round(args.offload_gib * GIB),
+        multimodal=args.multimodal,
+        existing=machine.wsl.wslconfig_bytes if machine.wsl is not None else None,
+        keep_alive=args.keep_alive,
+        machine=machine,
+    )
+    if args.json:
+        import dataclasses
+
+        _print_json({**dataclasses.asdict(advice), "changes": advice.changes})
+    else:
+        print("\n".join(_advice_lines(advice)))
+    return 1 if advice.question or advice.fits is False else 0
+
+
+def _advice_lines(advice: WslAdvice) -> list[str]:
+    lines = []
+    for setting in advice.settings:
+        mark = "*" if setting.change else " "
+        value = _("(left out)") if setting.value is None else setting.value
+        lines.append(f"{mark} {setting.key}={value}")
+        lines.append(f"    {setting.reason}")
+    if advice.question:
+        lines.append(advice.question + " " + _("Give it with --host-ram-bytes N."))
+    lines += [_("Warning: {text}").format(text=w) for w in advice.warnings]
+    lines += [_("Note: {text}").format(text=n) for n in advice.notes]
+    if advice.changes:
+        lines.append(_("Lines with * are new; they count after wsl --shutdown (in PowerShell)."))
+    return lines
+
+
+def _verify(args: argparse.Namespace) -> int:
+    """Whether what the user's own file asks for is in force in the WSL that runs now."""
+    from wizard.outputs.wslconfig import parse, verify_in_force
+
+    if args.words:
+        raise BadInput(_("verify takes no file: it looks at this machine, or at --machine DIR."))
+    machine = _machine(args)
+    if not machine.is_wsl2:
+        raise WizardError(_("This is not WSL 2; there is nothing to verify."))
+    wsl = machine.wsl
+    data = wsl.wslconfig_bytes if wsl is not None else None
+    wanted = {a.key: a.raw for a in parse(data or b"").accepted}
+    reasons = verify_in_force(machine, wanted)
+    if args.json:
+        _print_json({"wanted": wanted, "in_force": not reasons, "reasons": reasons})
+    elif reasons:
+        print("\n".join(reasons))
+    else:
+        print(_("What the file asks for is in force, as far as it can be seen from inside."))
+    return 1 if reasons else 0
+
+
+def _print_json(data: Any) -> None:
+    json.dump(data, sys.stdout, ensure_ascii=False, indent=1)
+    print()
