@@ -177,7 +177,7 @@ def _has_video(plan: Plan) -> bool:
 
 
 def _network(plan: Plan) -> bool:
-    return plan.value("access") == "network"
+    return bool(plan.value("access") == "network")
 
 
 def _slow_model(plan: Plan) -> bool:

@@ -17,7 +17,7 @@ from wizard.plan.after import next_steps
 from wizard.plan.arguments import Arguments, build
 from wizard.plan.choose_model import SLOW, Candidate, candidates, choices, default_intent, unsupported
 from wizard.plan.draft import Draft
-from wizard.plan.intents import BY_KEY, Intent, possible
+from wizard.plan.intents import BY_KEY, Intent, media_limit, possible
 from wizard.plan.sizing import Bed, Sized, size, usable_gpus
 from wizard.plan.wsl import plan_wsl
 from wizard.plan_types import Choice, MovePlanHint, Notice, Plan
@@ -558,18 +558,10 @@ def _sizes(
         )
         for t in kv_types
     )
-    for kind, key, proposed in (
-        ("image", "limit_images", intent.images),
-        ("video", "limit_videos", intent.videos),
-    ):
+    for kind, dest, asked in (("image", "limit_images", intent.images), ("video", "limit_videos", intent.videos)):
         if kind in info.modalities and info.task == "generate":
-            default = proposed if proposed is not None else (1 if kind == "image" else 0)
-            reason = (
-                _("for this purpose")
-                if proposed is not None
-                else _("as few as may be: memory is kept for the most that is allowed")
-            )
-            draft.decide(key, default, reason)
+            spare = _("as few as may be: memory is kept for the most that is allowed")
+            draft.decide(dest, media_limit(intent, kind), spare if asked is None else _("for this purpose"))
 
 
 def _ada(capability: str) -> bool:

@@ -177,7 +177,8 @@ def _from_recipe(
 ) -> None:
     if recipe is None:
         return
-    from wizard.recipes import Hardware, features_for, serve_args
+    from wizard.recipes import Hardware, serve_args
+    from wizard.recipes.args import features_for
 
     hardware = Hardware.of(draft.machine)
     features = [
@@ -470,8 +471,8 @@ def _environment(command: Command, draft: Draft, info: ModelInfo, device: str) -
 
 def _faults(command: Command, faults: tuple[KnownFault, ...]) -> None:
     for fault in faults:
-        for name, value in fault.env.items():
-            command.set_env(name, value, fault.title)
+        for name, setting in fault.env.items():
+            command.set_env(name, setting, fault.title)
         for flag, value in fault.flags:
             option = next((o for o in command.release.options if flag in o.flags), None)
             if option is not None:

@@ -79,3 +79,11 @@ def possible(task: str, modalities: tuple[str, ...]) -> tuple[Intent, ...]:
     return tuple(
         i for i in INTENTS if i.needs == "generate" or (i.needs == "image" and "image" in modalities)
     )
+
+
+def media_limit(intent: Intent, kind: str) -> int:
+    """How many images or videos one request may bring: as the purpose asks, else as few as may be."""
+    asked = intent.images if kind == "image" else intent.videos
+    if asked is not None:
+        return asked
+    return 1 if kind == "image" else 0

@@ -10,7 +10,7 @@ from wizard.fit import fit
 from wizard.fit_types import FitRequest, FitResult
 from wizard.i18n import _
 from wizard.models.info import ModelInfo
-from wizard.plan.intents import Intent
+from wizard.plan.intents import Intent, media_limit
 from wizard.session import Value
 
 GIB = 1 << 30
@@ -98,22 +98,22 @@ def size(
     values: dict[str, tuple[Value, str]] = {}
     share, share_reason = utilization(bed)
     values["gpu_memory_utilization"] = (share, share_reason)
-    share = float(chosen.get("gpu_memory_utilization", share))  # type: ignore[arg-type]
+    share = _float(chosen.get("gpu_memory_utilization"), share)
     request = _request(info, bed, intent, chosen, extra, share)
     target = _target_length(info, intent, chosen)
     parallel, parallel_reason = _parallel(info, bed, request, target, chosen)
     values["tensor_parallel_size"] = (parallel, parallel_reason)
-    used = int(chosen.get("tensor_parallel_size", parallel))  # type: ignore[call-overload]
+    used = _int(chosen.get("tensor_parallel_size"), parallel)
     request = replace(request, tensor_parallel_size=used)
     kv_dtype, kv_reason = _kv_dtype(info, bed, request, target)
     values["kv_cache_dtype"] = (kv_dtype, kv_reason)
     request = replace(request, kv_cache_dtype=str(chosen.get("kv_cache_dtype", kv_dtype)))
     length, length_reason = _length(info, request, target, intent)
     values["max_model_len"] = (length, length_reason)
-    request = replace(request, max_model_len=int(chosen.get("max_model_len", length)))  # type: ignore[call-overload]
+    request = replace(request, max_model_len=_int(chosen.get("max_model_len"), length))
     seqs, seqs_reason = _seqs(info, request, intent)
     values["max_num_seqs"] = (seqs, seqs_reason)
-    request = replace(request, max_num_seqs=int(chosen.get("max_num_seqs", seqs)))  # type: ignore[call-overload]
+    request = replace(request, max_num_seqs=_int(chosen.get("max_num_seqs"), seqs))
     return Sized(values, request, fit(info, request), tuple(g.index for g in bed.gpus[:used]))
 
 
@@ -125,14 +125,11 @@ def _request(
     extra: Mapping[str, Value],
     share: float,
 ) -> FitRequest:
-    limits: dict[str, int] | None = None
-    images, videos = chosen.get("limit_images", intent.images), chosen.get("limit_videos", intent.videos)
-    if "image" in info.modalities or "video" in info.modalities:
-        limits = {}
-        if images is not None and "image" in info.modalities:
-            limits["image"] = int(images)  # type: ignore[arg-type, call-overload]
-        if videos is not None and "video" in info.modalities:
-            limits["video"] = int(videos)  # type: ignore[arg-type, call-overload]
+    limits = {
+        kind: _int(chosen.get(key), media_limit(intent, kind))
+        for kind, key in (("image", "limit_images"), ("video", "limit_videos"))
+        if kind in info.modalities
+    }
     adapters = chosen.get("lora_adapters", ())
     slots = len(adapters) if isinstance(adapters, tuple) else 0
     first = bed.gpus[0] if bed.gpus else None
@@ -180,9 +177,11 @@ def _optional_int(value: Value | None) -> int | None:
 
 
 def _float(value: Value | None, default: float) -> float:
+    if value is None or isinstance(value, tuple):
+        return default
     try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        return float(value)
+    except ValueError:
         return default
 
 
@@ -192,7 +191,7 @@ def _truth(value: Value | None) -> bool:
 
 def _target_length(info: ModelInfo, intent: Intent, chosen: Mapping[str, Value]) -> int:
     if "max_model_len" in chosen:
-        return int(chosen["max_model_len"])  # type: ignore[arg-type, call-overload, no-any-return]
+        return _int(chosen["max_model_len"], 8192)
     longest = info.max_model_len or intent.length or 8192
     return min(longest, intent.length) if intent.length else longest
 
