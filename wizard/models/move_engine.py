@@ -1,0 +1,677 @@
+"""The copying itself: reading, hashing, writing and reading back, all at the same time.
+
+Large files pass through a line of threads, each of which lets go of Python's lock while it works::
+
+    readers -> hasher -> writer -> verifier (flush, read back from the disk, compare, note in the journal)
+
+The reading of the next file begins while the last one is still being read back. Two readers keep two requests
+under way, in order, so that a spinning disk still reads in one sweep. Small files go through a pool of workers:
+they are bound by the time each request takes, not by the amount. They are flushed together, then read back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from wizard.errors import WizardError
+from wizard.i18n import _
+from wizard.models import move_io as io
+from wizard.models.move_record import Journal, Proven
+from wizard.models.move_scan import show
+from wizard.models.move_types import MoveFile
+
+MIB = 1024 * 1024
+BLOCK = 4 * MIB  # one read, one write
+STRETCH = 64 * MIB  # flushed, read back and noted as one
+SMALL = 2 * MIB  # up to here a file is copied in one piece
+BUFFERS = 10
+READERS = 2
+SMALL_WORKERS = 6
+SMALL_BATCH = 512  # small files that are flushed together
+
+
+class Cancelled(Exception):
+    """The user wants to stop; what is proven stays."""
+
+
+class Control:
+    """Pause, cancel and failure, seen by all threads."""
+
+    def __init__(self) -> None:
+        self._go = threading.Event()
+        self._go.set()
+        self._lock = threading.Lock()
+        self.stopped = threading.Event()
+        self.error: BaseException | None = None
+
+    def pause(self) -> None:
+        self._go.clear()
+
+    def resume(self) -> None:
+        self._go.set()
+
+    @property
+    def paused(self) -> bool:
+        return not self._go.is_set()
+
+    def cancel(self) -> None:
+        self.fail(Cancelled())
+
+    def fail(self, error: BaseException) -> None:
+        """Stop everything; the first cause counts."""
+        with self._lock:
+            if self.error is None:
+                self.error = error
+        self.stopped.set()
+        self._go.set()
+
+    def gate(self) -> None:
+        """Wait while paused; raise Cancelled when all is to end."""
+        self._go.wait()
+        if self.stopped.is_set():
+            raise Cancelled
+
+
+@dataclass
+class Counters:
+    """What has happened so far; added to under a lock, read without."""
+
+    bytes_proven: int = 0
+    bytes_read: int = 0
+    files_proven: int = 0
+    current: str = ""
+    cache_passed: bool | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, proven: int = 0, read: int = 0, files: int = 0) -> None:
+        with self._lock:
+            self.bytes_proven += proven
+            self.bytes_read += read
+            self.files_proven += files
+
+    def saw(self, past_cache: bool) -> None:
+        with self._lock:
+            self.cache_passed = past_cache if self.cache_passed is None else self.cache_passed and past_cache
+
+
+@dataclass
+class Task:
+    """One file to copy: from ``start`` on, with the hash of what lies before."""
+
+    file: MoveFile
+    path: str  # of the copy
+    start: int = 0
+    hasher: Any = None  # SHA-256 of the source's bytes so far
+    back_hasher: Any = None  # SHA-256 of the bytes read back so far
+    git_hasher: Any = None
+    source_fd: int = -1
+    target: io.Target | None = None
+    holes: list[tuple[int, int]] | None = None  # (start, end) of the data in a sparse source; None: all is data
+
+    def close(self) -> None:
+        if self.source_fd >= 0:
+            os.close(self.source_fd)
+            self.source_fd = -1
+        if self.target is not None:
+            self.target.close()
+            self.target = None
+
+
+@dataclass
+class Block:
+    """A stretch of one file on its way through the line."""
+
+    task: Task
+    offset: int
+    count: int
+    buffer: io.Buffer | None  # None: a hole, nothing to write
+    last: bool
+    digest: str = ""  # SHA-256 of the file up to the end of this block, when it ends a stretch
+
+
+def mode_for(mode: int, from_windows: bool) -> int:
+    """Permission bits of the copy. Windows drives show everything as 0777, which means nothing."""
+    if from_windows and mode & 0o777 == 0o777:
+        return 0o644
+    return (mode & 0o777) | 0o600
+
+
+class Copier:
+    """Copies and proves a list of files. :meth:`run` returns when all are proven, or raises what went wrong."""
+
+    def __init__(
+        self,
+        tasks: list[Task],
+        data_dir: str,
+        journal: Journal,
+        control: Control,
+        counters: Counters,
+        from_windows: bool,
+        watch: Callable[[], None],
+    ) -> None:
+        self._small = deque(t for t in tasks if t.file.size_bytes <= SMALL and t.start == 0)
+        self._large = [t for t in tasks if not (t.file.size_bytes <= SMALL and t.start == 0)]
+        self._data_dir = data_dir
+        self._journal = journal
+        self._journal_lock = threading.Lock()
+        self._control = control
+        self._counters = counters
+        self._from_windows = from_windows
+        self._watch = watch
+        self._threads: list[threading.Thread] = []
+
+    def run(self, tick: Callable[[], None], interval_s: float = 0.1) -> None:
+        """Work until done; ``tick`` is called from this thread all the while."""
+        if self._small:
+            _SmallFiles(self, self._small).start(self._threads)
+        if self._large:
+            _LargeFiles(self, self._large).start(self._threads)
+        last_watch = time.monotonic()
+        try:
+            for thread in self._threads:
+                while thread.is_alive():
+                    thread.join(interval_s)
+                    tick()
+                    if time.monotonic() - last_watch > 2.0:
+                        last_watch = time.monotonic()
+                        self._watch()
+                    if self._control.stopped.is_set():
+                        break
+        except BaseException as error:
+            self._control.fail(error)
+        self._end()
+        if self._control.error is not None:
+            raise self._control.error
+
+    def _end(self) -> None:
+        # A reader may hang on a dead network drive for minutes: it writes nothing, so it is left behind.
+        limit = time.monotonic() + 10.0
+        for thread in self._threads:
+            thread.join(max(0.0, limit - time.monotonic()) if self._control.stopped.is_set() else None)
+        with self._journal_lock, contextlib.suppress(OSError):
+            self._journal.sync()
+
+    # --- what both kinds of work share
+
+    def spawn(self, threads: list[threading.Thread], work: Callable[[], None], name: str) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except Cancelled:
+                self._control.fail(Cancelled())
+            except BaseException as error:  # must reach the caller, whatever it is
+                self._control.fail(error)
+
+        thread = threading.Thread(target=guarded, name=f"move-{name}", daemon=True)
+        threads.append(thread)
+        thread.start()
+
+    def note(self, entries: list[tuple[str, Proven]]) -> None:
+        with self._journal_lock:
+            self._journal.add(entries)
+
+    @property
+    def control(self) -> Control:
+        return self._control
+
+    @property
+    def counters(self) -> Counters:
+        return self._counters
+
+    @property
+    def data_dir(self) -> str:
+        return self._data_dir
+
+    def mode(self, file: MoveFile) -> int:
+        return mode_for(file.mode, self._from_windows)
+
+
+def source_error(file: MoveFile, error: OSError) -> WizardError:
+    """The source failed while it was read."""
+    gone = error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EHOSTDOWN)
+    hint = (
+        _("the source has vanished; bring the drive back")
+        if gone
+        else _("look whether a Windows program has it open, and whether the drive is well")
+    )
+    return WizardError(
+        _("{path} cannot be read: {why}. What is copied so far is kept: {hint}, then run the same command again").format(
+            path=show(file.source), why=error.strerror or str(error), hint=hint
+        )
+    )
+
+
+def target_error(path: str, error: OSError) -> WizardError:
+    """The destination failed while it was written or read back."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return WizardError(
+            _("the disk is full at {path}. What is copied so far is kept: make room, then run the same command again").format(
+                path=show(path)
+            )
+        )
+    return WizardError(
+        _("{path} cannot be written: {why}. The source is untouched; run the same command again to go on").format(
+            path=show(path), why=error.strerror or str(error)
+        )
+    )
+
+
+def changed_error(file: MoveFile) -> WizardError:
+    return WizardError(
+        _("{path} changed while it was copied. Let the program that writes it finish, then run the same command again").format(
+            path=show(file.source)
+        )
+    )
+
+
+def not_equal_error(path: str) -> WizardError:
+    return WizardError(
+        _(
+            "{path} was read back differently from what was written: the disk or the memory is at fault. The source is "
+            "untouched. Run the same command again; if it happens again, check the disk before you trust it"
+        ).format(path=show(path))
+    )
+
+
+def check_promise(file: MoveFile, sha256: str) -> None:
+    """A blob's name promises its content: hold it to that."""
+    if file.expect_sha256 and file.expect_sha256 != sha256:
+        raise WizardError(
+            _(
+                "{path} is damaged in the source already: its SHA-256 is {found}, its name or download record says "
+                "{wanted}. Download it again"
+            ).format(path=show(file.source), found=sha256, wanted=file.expect_sha256)
+        )
+
+
+def new_git_hasher(size_bytes: int) -> Any:
+    """Git's hash of a blob: SHA-1 over a small header and the content."""
+    hasher = hashlib.sha1(usedforsecurity=False)
+    hasher.update(b"blob %d\0" % size_bytes)
+    return hasher
+
+
+def data_stretches(fd: int, size: int) -> list[tuple[int, int]] | None:
+    """Where a sparse file has data; None when the file system does not tell."""
+    if not hasattr(os, "SEEK_DATA"):
+        return None
+    found: list[tuple[int, int]] = []
+    position = 0
+    try:
+        while position < size:
+            try:
+                start = os.lseek(fd, position, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    break
+                raise
+            end = os.lseek(fd, start, os.SEEK_HOLE)
+            found.append((start, min(end, size)))
+            position = end
+    except OSError:
+        return None
+    return found
+
+
+def is_hole(task: Task, offset: int, count: int) -> bool:
+    """Whether a stretch of the source holds no data at all."""
+    if task.holes is None:
+        return False
+    return all(end <= offset or start >= offset + count for start, end in task.holes)
+
+
+class _LargeFiles:
+    """The line of threads for large files."""
+
+    def __init__(self, copier: Copier, tasks: list[Task]) -> None:
+        self._c = copier
+        self._plan = self._segments(tasks)
+        self._plan_lock = threading.Lock()
+        self._next_number = 0
+        self._free: queue.Queue[io.Buffer] = queue.Queue()
+        for _n in range(BUFFERS):
+            self._free.put(io.Buffer(BLOCK))
+        self._arrived: dict[int, Block | None] = {}
+        self._arrival = threading.Condition()
+        self._to_write: queue.Queue[Block | None] = queue.Queue(BUFFERS)
+        self._to_verify: queue.Queue[Block | None] = queue.Queue(8)
+        self._total = 0
+        self._readers_left = READERS
+
+    def start(self, threads: list[threading.Thread]) -> None:
+        for n in range(READERS):
+            self._c.spawn(threads, self._read, f"read-{n}")
+        self._c.spawn(threads, self._hash, "hash")
+        self._c.spawn(threads, self._write, "write")
+        self._c.spawn(threads, self._verify, "verify")
+
+    @staticmethod
+    def _segments(tasks: list[Task]) -> Any:
+        for task in tasks:
+            offset, size = task.start, task.file.size_bytes
+            if offset >= size:
+                yield task, offset, 0, True
+            while offset < size:
+                count = min(BLOCK, size - offset)
+                yield task, offset, count, offset + count == size
+                offset += count
+
+    # Blocking calls wake up now and then, so that no thread outlives a failure elsewhere.
+
+    def _get(self, source: queue.Queue[Any]) -> Any:
+        while True:
+            try:
+                return source.get(timeout=0.2)
+            except queue.Empty:
+                if self._c.control.stopped.is_set():
+                    raise Cancelled from None
+
+    def _put(self, target: queue.Queue[Any], item: Any) -> None:
+        while True:
+            try:
+                target.put(item, timeout=0.2)
+                return
+            except queue.Full:
+                if self._c.control.stopped.is_set():
+                    raise Cancelled from None
+
+    def _read(self) -> None:
+        while True:
+            self._c.control.gate()
+            # The buffer comes first: who holds a number must be able to deliver it.
+            buffer = self._get(self._free)
+            with self._plan_lock:
+                segment = next(self._plan, None)
+                number = self._next_number
+                if segment is not None:
+                    self._next_number += 1
+                    task, offset, count, last = segment
+                    if task.source_fd < 0:
+                        self._open_source(task)
+            if segment is None:
+                self._free.put(buffer)
+                break
+            self._c.counters.current = task.file.rel
+            block = Block(task, offset, count, buffer, last)
+            if count and is_hole(task, offset, count):
+                buffer.view[:count] = bytes(count)
+                block.buffer = buffer
+                hole = True
+            else:
+                hole = False
+                self._fill(block)
+            self._c.counters.add(read=count)
+            with self._arrival:
+                self._arrived[number] = block
+                block.digest = "hole" if hole else ""
+                self._arrival.notify_all()
+        with self._arrival:
+            self._readers_left -= 1
+            self._arrival.notify_all()
+
+    def _open_source(self, task: Task) -> None:
+        try:
+            task.source_fd = io.open_source(task.file.source)
+            if task.file.sparse:
+                task.holes = data_stretches(task.source_fd, task.file.size_bytes)
+        except OSError as error:
+            raise source_error(task.file, error) from error
+        io.advise_sequential(task.source_fd)
+
+    def _fill(self, block: Block) -> None:
+        assert block.buffer is not None
+        try:
+            got = io.read_at(block.task.source_fd, block.buffer.view[: block.count], block.offset)
+        except OSError as error:
+            raise source_error(block.task.file, error) from error
+        if got != block.count:
+            raise changed_error(block.task.file)
+
+    def _hash(self) -> None:
+        number = 0
+        while True:
+            with self._arrival:
+                while number not in self._arrived:
+                    if self._readers_left == 0 and number == self._next_number:
+                        self._put(self._to_write, None)
+                        return
+                    if self._c.control.stopped.is_set():
+                        raise Cancelled
+                    self._arrival.wait(0.2)
+                block = self._arrived.pop(number)
+            number += 1
+            assert block is not None
+            assert block.buffer is not None
+            task, end = block.task, block.offset + block.count
+            view = block.buffer.view[: block.count]
+            hole = block.digest == "hole"
+            task.hasher.update(view)
+            if task.git_hasher is not None:
+                task.git_hasher.update(view)
+            block.digest = ""
+            if block.last or end % STRETCH == 0:
+                block.digest = task.hasher.hexdigest()
+            if block.last:
+                self._check_source_end(task)
+            if hole:
+                self._free.put(block.buffer)
+                block.buffer = None
+            self._put(self._to_write, block)
+
+    def _check_source_end(self, task: Task) -> None:
+        """The file is still what was planned: same size, same time, and nothing behind its end."""
+        try:
+            st = os.fstat(task.source_fd)
+            io.drop_cached(task.source_fd, 0, 0)
+        except OSError as error:
+            raise source_error(task.file, error) from error
+        if st.st_size != task.file.size_bytes or st.st_mtime_ns != task.file.mtime_ns:
+            raise changed_error(task.file)
+        os.close(task.source_fd)
+        task.source_fd = -1
+
+    def _write(self) -> None:
+        while True:
+            block = self._get(self._to_write)
+            if block is None:
+                self._put(self._to_verify, None)
+                return
+            task = block.task
+            try:
+                if task.target is None:
+                    task.target = io.Target(task.path, task.file.size_bytes, keep=task.start > 0)
+                    if task.file.sparse:
+                        task.target.trim()
+                    else:
+                        task.target.reserve()
+                if block.buffer is not None and block.count:
+                    task.target.write(block.buffer, block.count, block.offset)
+                if block.last:
+                    task.target.trim()
+                    task.target.stamp(task.file.mtime_ns, self._c.mode(task.file))
+            except OSError as error:
+                raise target_error(task.path, error) from error
+            finally:
+                if block.buffer is not None:
+                    self._free.put(block.buffer)
+                    block.buffer = None
+            if block.digest:
+                self._put(self._to_verify, block)
+
+    def _verify(self) -> None:
+        buffer = io.Buffer(BLOCK)
+        reached: dict[int, int] = {}
+        while True:
+            block = self._get(self._to_verify)
+            if block is None:
+                return
+            task = block.task
+            begin = reached.pop(id(task), task.start)
+            end = block.offset + block.count
+            assert task.target is not None
+            try:
+                if block.last:
+                    os.fsync(task.target.fd)
+                else:
+                    task.target.sync()
+                offset = begin
+                while offset < end:
+                    if self._c.control.stopped.is_set():
+                        raise Cancelled
+                    count = min(BLOCK, end - offset)
+                    if task.target.read(buffer, count, offset) != count:
+                        raise not_equal_error(task.path)
+                    task.back_hasher.update(buffer.view[:count])
+                    offset += count
+                self._c.counters.saw(task.target.direct)
+            except OSError as error:
+                raise target_error(task.path, error) from error
+            if task.back_hasher.hexdigest() != block.digest:
+                raise not_equal_error(task.path)
+            git = ""
+            if block.last:
+                check_promise(task.file, block.digest)
+                git = task.git_hasher.hexdigest() if task.git_hasher is not None else ""
+                task.close()
+            else:
+                reached[id(task)] = end
+            file = task.file
+            proven = Proven(file.size_bytes, file.mtime_ns, end, block.digest, block.last, git)
+            self._c.note([(file.rel, proven)])
+            self._c.counters.add(proven=end - begin, files=1 if block.last else 0)
+
+
+class _SmallFiles:
+    """The pool of workers for small files: copy many, flush them together, read them back."""
+
+    def __init__(self, copier: Copier, tasks: deque[Task]) -> None:
+        self._c = copier
+        self._tasks = tasks
+        self._written: list[tuple[Task, str, str]] = []  # task, SHA-256, git's SHA-1
+        self._to_verify: deque[list[tuple[Task, str, str]]] = deque()
+        self._copying = 0  # workers inside a copy
+        self._flushing = False
+        self._state = threading.Condition()
+
+    def start(self, threads: list[threading.Thread]) -> None:
+        workers = min(SMALL_WORKERS, len(self._tasks))
+        for n in range(workers):
+            self._c.spawn(threads, self._work, f"small-{n}")
+        self._c.spawn(threads, self._flush, "flush")
+
+    def _work(self) -> None:
+        buffer = io.Buffer(SMALL + 2 * io.ALIGNMENT)
+        while True:
+            self._c.control.gate()
+            batch: list[Task] = []
+            back: list[tuple[Task, str, str]] = []
+            with self._state:
+                if self._to_verify:
+                    back = self._to_verify.popleft()
+                elif self._tasks:
+                    amount = 0
+                    while self._tasks and len(batch) < 16 and amount < SMALL:
+                        batch.append(self._tasks.popleft())
+                        amount += batch[-1].file.size_bytes
+                    self._copying += 1
+                elif self._copying or self._written or self._flushing:
+                    self._state.wait(0.2)
+                    continue
+                else:
+                    self._state.notify_all()
+                    return
+            if back:
+                self._read_back(back, buffer)
+            else:
+                done = [self._copy(task, buffer) for task in batch]
+                with self._state:
+                    self._copying -= 1
+                    self._written += done
+                    self._state.notify_all()
+
+    def _copy(self, task: Task, buffer: io.Buffer) -> tuple[Task, str, str]:
+        file = task.file
+        self._c.counters.current = file.rel
+        try:
+            fd = io.open_source(file.source)
+            try:
+                count = io.read_at(fd, buffer.view[: file.size_bytes + 1], 0)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise source_error(file, error) from error
+        if count != file.size_bytes:
+            raise changed_error(file)
+        view = buffer.view[:count]
+        sha256 = hashlib.sha256(view).hexdigest()
+        check_promise(file, sha256)
+        git = ""
+        if task.git_hasher is not None:
+            task.git_hasher.update(view)
+            git = task.git_hasher.hexdigest()
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
+            fd = os.open(task.path, flags, self._c.mode(file))
+            try:
+                if count:
+                    io.write_at(fd, view, 0)
+                os.utime(fd, ns=(file.mtime_ns, file.mtime_ns))
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise target_error(task.path, error) from error
+        self._c.counters.add(read=count)
+        return task, sha256, git
+
+    def _flush(self) -> None:
+        """Flush what is written when enough has come together, and hand it over to be read back."""
+        last = time.monotonic()
+        while True:
+            with self._state:
+                ended = not self._tasks and not self._copying
+                due = len(self._written) >= SMALL_BATCH or time.monotonic() - last > 1.0
+                if not (self._written and (ended or due)):
+                    if ended and not self._written:
+                        return
+                    if self._c.control.stopped.is_set():
+                        raise Cancelled
+                    self._state.wait(0.1)
+                    continue
+                batch, self._written = self._written, []
+                self._flushing = True
+            try:
+                io.sync_filesystem(self._c.data_dir)
+            except OSError as error:
+                raise target_error(self._c.data_dir, error) from error
+            last = time.monotonic()
+            with self._state:
+                self._to_verify.extend(batch[i : i + 32] for i in range(0, len(batch), 32))
+                self._flushing = False
+                self._state.notify_all()
+
+    def _read_back(self, batch: list[tuple[Task, str, str]], buffer: io.Buffer) -> None:
+        proven: list[tuple[str, Proven]] = []
+        amount = 0
+        for task, sha256, git in batch:
+            file = task.file
+            try:
+                count, past_cache = io.read_back_whole(task.path, buffer.view)
+            except OSError as error:
+                raise target_error(task.path, error) from error
+            if count != file.size_bytes or hashlib.sha256(buffer.view[:count]).hexdigest() != sha256:
+                raise not_equal_error(task.path)
+            self._c.counters.saw(past_cache)
+            amount += count
+            proven.append((file.rel, Proven(file.size_bytes, file.mtime_ns, count, sha256, True, git)))
+        self._c.note(proven)
+        self._c.counters.add(proven=amount, files=len(batch))
