@@ -92,7 +92,7 @@ def _prepare_streams() -> None:
             use_replacements(stream)
         elif encoding and getattr(stream, "errors", "") == "strict":
             # File names need not be UTF-8.
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def _say(text: str) -> None:

@@ -73,8 +73,8 @@ def run(words: Sequence[str]) -> int:
         if any(w in ("-V", "--version") for w in _before_dashes(rest)):
             print(version_line())
             return 0
-        return _walk(_parse(None, rest))
-    args = _parse(name, rest)
+        return _walk(parse_words(None, rest))
+    args = parse_words(name, rest)
     code: int = _runner(name)(args)
     return code
 
@@ -199,7 +199,8 @@ def _rows(rows: Sequence[tuple[str, str]]) -> list[str]:
 # -- parsers --------------------------------------------------------------------------------------------------
 
 
-def _parse(name: str | None, words: Sequence[str]) -> argparse.Namespace:
+def parse_words(name: str | None, words: Sequence[str]) -> argparse.Namespace:
+    """The options of one subcommand, or (None) of the walk; raises BadInput naming what is wrong."""
     parser = build_parser(name)
     # Words may stand on both sides of options (FILE --json FILE); a parser with sub-parsers cannot do that.
     nested = any(action.nargs == "A..." for action in parser._actions)
@@ -285,6 +286,8 @@ def _add_own(parser: argparse.ArgumentParser, name: str | None) -> None:
         )
         parser.add_argument("--list", action="store_true", help=_("list the writes that can be taken back"))
         parser.add_argument("--force", action="store_true", help=_("also where a file was changed since"))
+    elif name == "detect":
+        return
     elif name == "record":
         parser.add_argument("dir", metavar="DIR", help=_("a new or empty folder"))
     else:

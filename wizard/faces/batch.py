@@ -89,12 +89,12 @@ def _decision_json(decision: Decision) -> dict[str, Any]:
 def _files_json(plan: Plan, changes: list[Change] | None) -> list[dict[str, Any]]:
     if changes is not None:
         return [change_json(c, plan) for c in changes]
-    if plan.blockers:
-        return []
+    from wizard.outputs import files
+
     return [
         {"path": s.path, "state": None, "mode": f"{s.mode:04o}", "title": s.title, "secret": s.secret}
         | _content_json(s.content, s.secret)
-        for s in writing.file_specs(plan)
+        for s in files(plan)
     ]
 
 
@@ -159,7 +159,7 @@ def plan_text(plan: Plan, changes: list[Change] | None = None) -> str:
     """The plan for people, at most 79 columns wide."""
     parts = [_facts_text(plan)]
     if plan.argv:
-        parts.append(_("Command") + "\n" + _command_text(plan))
+        parts.append(_("Command") + "\n" + command_text(plan))
     reasons = [d for d in plan.decisions if d.value is not None and d.reason]
     if reasons:
         parts.append(_("Why") + "\n" + "".join(_reason_text(d) for d in reasons))
@@ -190,7 +190,7 @@ def _facts_text(plan: Plan) -> str:
         )
         rows.append((_("vLLM"), f"{plan.release.version}, {how}"))
     if plan.fit is not None:
-        rows += _fit_rows(plan)
+        rows += fit_rows(plan)
     wide = max(len(label) for label, _text in rows) + 2
     return "".join(
         writing.wrapped(text or "-", " " * wide, f"{label:<{wide}}") + "\n" for label, text in rows
@@ -211,7 +211,7 @@ def _machine_line(plan: Plan) -> str:
     return ", ".join(p for p in parts if p)
 
 
-def _fit_rows(plan: Plan) -> list[tuple[str, str]]:
+def fit_rows(plan: Plan) -> list[tuple[str, str]]:
     fit = plan.fit
     assert fit is not None
     tokens = fit.kv_cache_tokens
@@ -239,7 +239,7 @@ def _fit_rows(plan: Plan) -> list[tuple[str, str]]:
     return rows
 
 
-def _command_text(plan: Plan) -> str:
+def command_text(plan: Plan) -> str:
     """``vllm serve`` with one option a line, quoted for bash."""
     from wizard.outputs.quoting import bash_word
 
@@ -280,8 +280,9 @@ def _reason_text(decision: Decision) -> str:
 
 def _files_text(plan: Plan, changes: list[Change] | None) -> str:
     if changes is None:
-        specs = writing.file_specs(plan)
-        return "".join(f"  {s.path:<16}{s.title}\n" for s in specs)
+        from wizard.outputs import files
+
+        return "".join(f"  {s.path:<16}{s.title}\n" for s in files(plan))
     return "".join(f"  {writing.state_word(c):<10}{c.path}\n" for c in changes)
 
 

@@ -10,62 +10,13 @@ from typing import TYPE_CHECKING
 
 from wizard.errors import WizardError
 from wizard.i18n import _
-from wizard.outputs.spec import FileSpec
-from wizard.session import SECRET_ENV, SECRET_KEYS, Session, Value, dump_answers
-from wizard.steps import QUESTIONS, asked, visible_steps
+from wizard.session import SECRET_ENV, Session
 
 if TYPE_CHECKING:
     from wizard.apply import Change, Receipt
     from wizard.plan_types import Notice, Plan, Step
 
-ANSWERS_NAME = "answers.toml"
-# Where the files lie is no part of what they say: the same answers give the same files in every folder.
-NOT_KEPT = frozenset({"out_dir"})
 WIDTH = 79
-
-
-def effective_answers(plan: Plan) -> dict[str, Value]:
-    """Every asked question with the value in force, and the vLLM options that were set by hand; no secrets."""
-    explicit = plan.session.answers.flat()
-    answers: dict[str, Value] = {}
-    for step in visible_steps(plan):
-        for question in asked(step, plan):
-            key = question.key
-            if question.secret or key in NOT_KEPT:
-                continue
-            value = question.current(plan)
-            if value is None or (value in ("", ()) and key not in explicit):
-                continue
-            answers[key] = value
-    for key, value in explicit.items():
-        if key not in QUESTIONS and key not in SECRET_KEYS:
-            answers[key] = value
-    return answers
-
-
-def answers_file(plan: Plan) -> FileSpec:
-    heading = _(
-        "The answers behind these files. Write the same files again with:\nvllm-wizard generate --yes --answers answers.toml --out DIR"
-    )
-    return FileSpec(
-        path=ANSWERS_NAME,
-        content=dump_answers(effective_answers(plan), heading=heading),
-        title=_("your answers, to start from again"),
-    )
-
-
-def file_specs(plan: Plan, *, apply_wslconfig: bool = False, out_dir: str = "") -> list[FileSpec]:
-    """All files of ``plan``; with ``apply_wslconfig`` the user's own .wslconfig in place of the proposal."""
-    from wizard.outputs import files
-
-    specs = list(files(plan))
-    if apply_wslconfig and plan.wsl is not None:
-        from wizard.outputs.wslconfig.deliver import NAME, to_filespec
-
-        specs = [
-            to_filespec(plan.machine, plan.wsl, out_dir, apply=True) if s.path == NAME else s for s in specs
-        ]
-    return [*specs, answers_file(plan)]
 
 
 def complete_secrets(session: Session, plan: Plan, out_dir: str) -> Session:
@@ -96,12 +47,13 @@ def changes_for(
 ) -> tuple[list[Change], Plan]:
     """What writing would do, and the plan with its secrets completed."""
     from wizard.apply import prepare
+    from wizard.outputs import files
     from wizard.plan import plan as make_plan
 
     complete = complete_secrets(session, plan, out_dir)
     if complete is not session:
         plan = make_plan(complete)
-    return prepare(file_specs(plan, apply_wslconfig=apply_wslconfig, out_dir=out_dir), out_dir), plan
+    return prepare(files(plan, apply_wslconfig=apply_wslconfig), out_dir), plan
 
 
 def require_can_write(plan: Plan) -> None:

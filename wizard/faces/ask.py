@@ -1,0 +1,527 @@
+"""The same walk in plain lines of text: every question of ``steps``, with its reason, one after the other.
+
+An accepted proposal is not kept as an answer, as in the full-screen walk: Enter alone gives the same files as
+``generate --yes``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wizard.errors import BadInput, WizardError
+from wizard.faces import inputs, resume, writing
+from wizard.faces.prompts import InputEnded, Option, Prompter, prompter, say
+from wizard.faces.tui.walk import Walk, same
+from wizard.i18n import _, ngettext
+from wizard.session import Answers, Layer, Value, expand, look_at_model
+from wizard.steps import QUESTIONS, Question, Step, parse_value, set_answer
+
+if TYPE_CHECKING:
+    from wizard.apply import Change
+    from wizard.facts import ProbeRun
+    from wizard.host import Host
+    from wizard.plan_types import Plan
+
+_OTHER = "\0other"
+
+
+def run(args: argparse.Namespace) -> int:
+    """The plain walk. Exit 1 when it ends without files."""
+    ask = prompter()
+    say(_("vllm-wizard: sets up a vLLM server on this machine."))
+    say(_("Enter takes what is proposed. Ctrl-C leaves; nothing is written before you say so."))
+    say()
+    return _Walk(args, ask).run()
+
+
+class _Walk:
+    def __init__(self, args: argparse.Namespace, ask: Prompter) -> None:
+        self.args = args
+        self.ask = ask
+        self.host: Host = inputs.open_machine(args)
+        self.recorded = inputs.is_recorded(args)
+        self.walk = Walk()
+        self.kept: Path = resume.session_path(self.host.name if self.recorded else resume.THIS_MACHINE)
+
+    # -- the course of it ---------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        try:
+            self._look(self._offer_saved())
+            if self._machine_is_blocked():
+                return 1
+            for step_id in self._step_ids():
+                self._step(step_id)
+            return self._review()
+        except KeyboardInterrupt:
+            say()
+            say(_("Left. Nothing more was written; your answers are kept for the next start."))
+            raise
+
+    def _step_ids(self) -> list[str]:
+        """Steps in order; which of them apply is looked at when their turn comes."""
+        from wizard.steps import REVIEW, STEPS
+
+        return [s.id for s in STEPS if s.id != REVIEW.id]
+
+    @property
+    def plan(self) -> Plan:
+        assert self.walk.plan is not None
+        return self.walk.plan
+
+    def _offer_saved(self) -> Mapping[str, Value]:
+        """The answers of the last walk, if there are any and the user wants to go on from them."""
+        given = self.args
+        if given.answers or given.model or given.set or given.release or given.runtime:
+            return {}
+        saved, wrong = resume.load(self.kept)
+        if wrong:
+            say(writing.wrapped(wrong))
+        if saved is None or not saved.answers:
+            return {}
+        say(
+            writing.wrapped(
+                _("There are answers of an earlier walk ({when}): {keys}.").format(
+                    when=saved.when or "?", keys=", ".join(sorted(saved.answers))
+                )
+            )
+        )
+        go_on = self.ask.confirm(_("Go on from them?"), True, "")
+        say()
+        return saved.answers if go_on else {}
+
+    def _look(self, saved: Mapping[str, Value]) -> None:
+        """Probe the machine, telling each answer as it comes, and make the first plan."""
+        say(_("Looking at this machine ..."))
+        session, _plan = inputs.load_session(self.host, self.args, on_probe=_tell_probe)
+        self.walk.secrets = session.secrets
+        self.walk.answers = session.answers
+        if saved:
+            session, answers = _with_saved(session, self.host, saved)
+            self.walk.answers = answers
+        self.walk.use(session)
+        say()
+
+    def _machine_is_blocked(self) -> bool:
+        """Whether the machine itself stands in the way and the user does not want to look on."""
+        codes = {p.code for p in self.plan.machine.problems}
+        blockers = [b for b in self.plan.blockers if b.code in codes]
+        if not blockers:
+            return False
+        say(_("This machine cannot serve a model yet:"))
+        say(writing.notices(blockers))
+        if self.ask.confirm(_("Look through the steps all the same? Nothing can be written."), False, ""):
+            return False
+        say(_("Nothing was written. Start again when this is cured."))
+        return True
+
+    # -- one step -----------------------------------------------------------------------------------------------
+
+    def _step(self, step_id: str) -> None:
+        step = next((s for s in self.walk.steps() if s.id == step_id), None)
+        if step is None:
+            return
+        self.walk.step_id = step_id
+        self._head(step)
+        if step_id == "machine":
+            self._tell_machine()
+        self._questions(step, advanced=False)
+        if any(q.advanced for q in self.walk.questions(step)) or step_id == "flags":
+            self._more(step)
+        self._foot(step)
+        wrong = resume.save(self.kept, self._keepable(), step_id)
+        if wrong and step_id == "machine":
+            say(writing.wrapped(wrong))
+
+    def _keepable(self) -> dict[str, Value]:
+        return dict(self.walk.answers.flat())
+
+    def _head(self, step: Step) -> None:
+        steps = self.walk.steps()
+        number = 1 + [s.id for s in steps].index(step.id)
+        say(
+            _("Step {number} of {count}: {title}").format(
+                number=number, count=len(steps), title=_(step.title)
+            )
+        )
+        say(writing.wrapped(_(step.intro)))
+        say()
+
+    def _questions(self, step: Step, *, advanced: bool) -> None:
+        asked: set[str] = set()
+        while True:
+            # Answers open and close questions, so the list is looked at anew each time.
+            open_ones = [
+                q for q in self.walk.questions(step) if q.advanced is advanced and q.key not in asked
+            ]
+            if not open_ones:
+                return
+            asked.add(open_ones[0].key)
+            self._question(open_ones[0])
+
+    def _question(self, question: Question) -> None:
+        while True:
+            try:
+                if question.secret:
+                    self._ask_secret(question)
+                elif question.kind == "model":
+                    self._ask_model(question)
+                else:
+                    self._ask_value(question)
+                return
+            except InputEnded:
+                raise
+            except BadInput as error:
+                say(writing.wrapped(str(error), "  "))
+
+    def _explain(self, question: Question) -> None:
+        say(writing.wrapped(_(question.help), "  "))
+        decision = self.plan.decision(question.key)
+        if decision is not None and decision.reason:
+            say(writing.wrapped(_("Why: {reason}").format(reason=decision.reason), "  "))
+
+    def _ask_value(self, question: Question) -> None:
+        current = question.current(self.plan)
+        label = _(question.label) + (f" ({question.unit})" if question.unit else "")
+        self._explain(question)
+        options = self._options(question)
+        value: Value
+        if question.kind == "bool":
+            value = self.ask.confirm(label, bool(current), question.key)
+        elif question.kind == "choice" and options:
+            usable = [o.value for o in options if not o.disabled]
+            shown = str(current)
+            if shown not in [o.value for o in options]:
+                # A value from the command line that is not among those proposed.
+                options.insert(0, Option(shown, shown))
+            elif shown not in usable:
+                if not usable:
+                    say(
+                        writing.wrapped(
+                            _("None of these is possible here: {why}").format(why=options[0].disabled), "  "
+                        )
+                    )
+                    return
+                shown = usable[0]
+            if question.key == "release":
+                options = [*options, Option(_OTHER, _("another release"))]
+            picked = self.ask.choose(label, options, shown, question.key)
+            if picked == _OTHER:
+                picked = self.ask.text(label, shown, self._checker(question, shown), question.key)
+            value = picked
+        else:
+            for option in options:
+                say(f"  {option.title}")
+            shown = _editable(current)
+            typed = self.ask.text(label, shown, self._checker(question, shown), question.key)
+            if typed == shown:
+                say()
+                return
+            value = self._value(question, typed)
+        self._take(question.key, value)
+        say()
+
+    def _value(self, question: Question, typed: str) -> Value:
+        if not typed:
+            return () if question.kind in ("list", "multi") else ""
+        value = parse_value(question, typed)
+        if question.kind != "path":
+            return value
+        # The files lie on this machine, also when another one is planned for.
+        home = str(Path.home()) if question.key == "out_dir" and self.recorded else self.plan.machine.home
+        return expand(str(value), home)
+
+    def _take(self, key: str, value: Value) -> None:
+        current = self.plan.value(key)
+        if same(value, current) or (current is None and value in ("", (), False)):
+            return
+        self.walk.answer(key, value)
+
+    def _checker(self, question: Question, shown: str) -> Any:
+        def check(typed: str) -> str | None:
+            if typed == shown:
+                return None
+            if not typed:
+                return None if question.optional else _("This may not be left empty.")
+            try:
+                value = parse_value(question, typed)
+            except BadInput as error:
+                return str(error)
+            return None if question.key == "release" else question.error(self.plan, value)
+
+        return check
+
+    def _options(self, question: Question) -> list[Option]:
+        return [
+            Option(
+                c.value,
+                _title(c.label, c.note, c.against if not c.disabled else ""),
+                c.against if c.disabled else "",
+            )
+            for c in question.choices(self.plan)
+        ]
+
+    def _ask_secret(self, question: Question) -> None:
+        say(writing.wrapped(_(question.help), "  "))
+        held = self.walk.secrets.get(question.key) is not None
+        label = (
+            _(question.label)
+            + " "
+            + (_("(Enter keeps the one given)") if held else _("(Enter leaves it out)"))
+        )
+        typed = self.ask.secret(
+            label, lambda text: None if not text else question.check(self.plan, text), question.key
+        )
+        if typed:
+            self.walk.set_secret(question.key, typed)
+        say()
+
+    def _ask_model(self, question: Question) -> None:
+        self._explain(question)
+        current = question.current(self.plan)
+        options = self._options(question)
+        source: str
+        if options:
+            values = [o.value for o in options]
+            shown = str(current) if current is not None else values[0]
+            if shown not in values:
+                options.insert(0, Option(shown, shown))
+            options.append(Option(_OTHER, _("another: a path or a repository id")))
+            source = self.ask.choose(_(question.label), options, shown, question.key)
+        else:
+            source = _OTHER
+        if source == _OTHER:
+            source = self.ask.text(_("Path or repository id"), "", self._checker(question, ""), question.key)
+        if current is None or source != str(current):
+            assert self.walk.session is not None
+            self.walk.use(look_at_model(self.walk.session, self.host, source))
+            self.walk.answer(question.key, source)
+        self._tell_fit()
+        say()
+
+    def _more(self, step: Step) -> None:
+        """The advanced questions of a step, and in the flags step any other option of vllm serve."""
+        if not self.ask.confirm(_("Show more settings of this step?"), False, ""):
+            say()
+            return
+        say()
+        self._questions(step, advanced=True)
+        if step.id != "flags":
+            return
+        say(writing.wrapped(_("Any other option of vllm serve, as name=value. Enter goes on."), "  "))
+        while True:
+            typed = self.ask.text(_("Option"), "", self._check_option, "")
+            if not typed:
+                say()
+                return
+            self._set_option(typed)
+
+    def _check_option(self, typed: str) -> str | None:
+        if not typed:
+            return None
+        key, sep, value = typed.partition("=")
+        if not sep:
+            return _("Write it as name=value.")
+        assert self.walk.session is not None
+        try:
+            set_answer(self.walk.session, self.plan, key, value, Layer.USER)
+        except BadInput as error:
+            return str(error)
+        return None
+
+    def _set_option(self, typed: str) -> None:
+        assert self.walk.session is not None
+        key, _sep, value = typed.partition("=")
+        session = set_answer(self.walk.session, self.plan, key, value, Layer.USER)
+        self.walk.answers = session.answers
+        self.walk.use(session)
+
+    # -- what is told ---------------------------------------------------------------------------------------------
+
+    def _tell_machine(self) -> None:
+        problems = self.plan.machine.problems
+        if problems:
+            say(ngettext("{n} thing to know:", "{n} things to know:", len(problems)).format(n=len(problems)))
+            say(writing.notices(problems))
+        else:
+            say(_("Nothing stands in the way."))
+            say()
+
+    def _tell_fit(self) -> None:
+        from wizard.faces.batch import fit_rows
+
+        if self.plan.fit is not None:
+            for label, text in fit_rows(self.plan):
+                say(writing.wrapped(f"{label}: {text}", "  "))
+
+    def _foot(self, step: Step) -> None:
+        if step.id == "flags" and self.plan.argv:
+            from wizard.faces.batch import command_text
+
+            self._tell_fit()
+            say(_("The command so far:"))
+            say(command_text(self.plan))
+
+    # -- review and writing ---------------------------------------------------------------------------------------
+
+    def _review(self) -> int:
+        from wizard.steps import REVIEW
+
+        self._head(REVIEW)
+        self._ask_folder()
+        while True:
+            if self.plan.blockers:
+                say(_("This stands in the way, so nothing can be written:"))
+                say(writing.notices(self.plan.blockers))
+                if not self._change_something(_("leave")):
+                    say(_("Nothing was written."))
+                    return 1
+                continue
+            done = self._offer_writing()
+            if done is not None:
+                return done
+
+    def _offer_writing(self) -> int | None:
+        """Show what would be written and act on what the user says; None: look again."""
+        assert self.walk.session is not None
+        changes, plan = writing.changes_for(self.walk.session, self.plan, str(self.plan.value("out_dir")))
+        self._tell_changes(changes, plan)
+        picked = self.ask.choose(
+            _("What now?"),
+            [
+                Option("write", _("write these files")),
+                Option("show", _("show every file line by line")),
+                Option("change", _("change an answer")),
+                Option("folder", _("write to another folder")),
+                Option("leave", _("leave without writing")),
+            ],
+            "write",
+            "",
+        )
+        say()
+        if picked == "write":
+            return self._write(plan, changes)
+        if picked == "show":
+            for change in changes:
+                say(writing.shown_diff(change, plan))
+        elif picked == "change":
+            self._change_something(_("back to the review"))
+        elif picked == "folder":
+            self._ask_folder()
+        else:
+            say(_("Nothing was written. Your answers are kept for the next start."))
+            return 1
+        return None
+
+    @staticmethod
+    def _tell_changes(changes: list[Change], plan: Plan) -> None:
+        from wizard.apply import State
+
+        for change in changes:
+            title = f" ({change.spec.title})" if change.spec.title else ""
+            say(f"  {writing.state_word(change)}: {change.path}{title}")
+            for note in change.notes:
+                say(writing.wrapped(note, "    "))
+        say()
+        for change in changes:
+            own_settings = change.spec.path == ".wslconfig" and change.state is State.NEW
+            if change.state is State.CHANGED or own_settings:
+                say(writing.shown_diff(change, plan))
+        if plan.warnings:
+            say(_("Warnings:"))
+            say(writing.notices(plan.warnings))
+
+    def _ask_folder(self) -> None:
+        if self.recorded and self.walk.answers.get("out_dir") is None:
+            # A recorded machine's home is not here.
+            self.walk.answer("out_dir", inputs.out_folder(f"vllm-{self.host.name}"))
+        self._question(QUESTIONS["out_dir"])
+
+    def _change_something(self, leave: str) -> bool:
+        """Go through one step again. False: the user would rather not."""
+        from wizard.steps import REVIEW
+
+        options = [Option(s.id, _(s.title)) for s in self.walk.steps() if s.id != REVIEW.id]
+        picked = self.ask.choose(_("Which step?"), [*options, Option(_OTHER, leave)], _OTHER, "")
+        say()
+        if picked == _OTHER:
+            return False
+        self._step(picked)
+        return True
+
+    def _write(self, plan: Plan, changes: list[Change]) -> int:
+        from wizard.apply import write
+
+        receipt = write(changes)
+        resume.save(self.kept, self._keepable(), "review")
+        say(writing.written(receipt))
+        after = list(plan.after)
+        if plan.move is not None and plan.move.wanted and not self.recorded and self._copy_model(plan):
+            after = [s for s in after if not any("vllm-wizard move" in c for c in s.commands)]
+        if after:
+            say(_("Next:"))
+            say(writing.next_steps(after))
+        return 0
+
+    def _copy_model(self, plan: Plan) -> bool:
+        """Copy the model now if the user wants it; True when it is there afterwards."""
+        move = plan.move
+        assert move is not None
+        say(writing.wrapped(_("The model is still on the slow drive: {source}.").format(source=move.source)))
+        if not self.ask.confirm(_("Copy it now to {to}?").format(to=move.destination), True, ""):
+            return False
+        from wizard.cli import parse_words
+        from wizard.move_command import run as move_run
+
+        try:
+            return move_run(parse_words("move", [move.source, move.destination])) == 0
+        except WizardError as error:
+            say(str(error))
+        except KeyboardInterrupt:
+            say(_("Paused. The same command goes on from here."))
+        return False
+
+
+def _tell_probe(result: ProbeRun) -> None:
+    from wizard.probes import PROBE_NAMES
+
+    label = _(PROBE_NAMES.get(result.name, result.name))
+    text = result.summary if result.ok or not result.reason else (result.summary or result.reason)
+    if result.timed_out:
+        text = _("no answer: {reason}").format(reason=result.reason)
+    say(writing.wrapped(f"{label}: {text or '-'}", "    ", "  "))
+
+
+def _with_saved(session: Any, host: Host, saved: Mapping[str, Value]) -> tuple[Any, Answers]:
+    """The session with answers of an earlier walk; a model that is gone meanwhile is left out."""
+    values = dict(saved)
+    model = values.get("model")
+    if model is not None:
+        try:
+            session = look_at_model(session, host, str(model))
+        except BadInput as error:
+            say(writing.wrapped(str(error)))
+            del values["model"]
+    answers = session.answers.with_values(values, Layer.USER)
+    return replace(session, answers=answers), answers
+
+
+def _editable(value: Value | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _title(label: str, note: str, against: str) -> str:
+    text = label
+    if note:
+        text += ": " + note
+    if against:
+        text += " " + _("(but: {against})").format(against=against)
+    return text

@@ -1,0 +1,214 @@
+"""How the plain walk asks: questionary on a terminal, numbered lines of text anywhere else.
+
+Both give the same answers for the same keys: Enter alone takes what is proposed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from wizard.errors import BadInput
+from wizard.faces import writing
+from wizard.i18n import _
+
+Check = Callable[[str], "str | None"]  # an error text for what was typed, or None
+
+
+@dataclass(frozen=True)
+class Option:
+    """One thing to choose. ``title`` is one line; ``against`` (if it cannot be chosen) says why."""
+
+    value: str
+    title: str
+    disabled: str = ""
+
+
+class Prompter(Protocol):
+    """Asks one thing. ``key`` is the answer's name, for the text when the input ends.
+
+    The ``default`` of ``choose`` is one of the options, and not a disabled one.
+    """
+
+    def text(self, label: str, default: str, check: Check, key: str) -> str: ...
+
+    def confirm(self, label: str, default: bool, key: str) -> bool: ...
+
+    def secret(self, label: str, check: Check, key: str) -> str: ...
+
+    def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str: ...
+
+
+class InputEnded(BadInput):
+    """Standard input ended where an answer was needed; asking again would never end."""
+
+
+def say(text: str = "") -> None:
+    """One block of text on standard output, seen at once."""
+    print(text, flush=True)
+
+
+def ended(label: str, key: str) -> InputEnded:
+    how = _("--set {key}=VALUE").format(key=key) if key else "--yes"
+    return InputEnded(
+        _(
+            "Standard input ended at “{label}”, so nothing was written. Answer it with {how}, or write without questions: vllm-wizard generate --yes --out DIR"
+        ).format(label=label, how=how)
+    )
+
+
+def prompter() -> Prompter:
+    """The best way to ask here; raises BadInput, naming the flag to use, when nothing can be asked at all."""
+    stdin, stdout = sys.stdin, sys.stdout
+    if stdin is None or stdin.closed or stdout is None:
+        raise _nobody_there()
+    if not stdin.isatty():
+        # Look without taking anything: an empty input (as from /dev/null) is better told before probing.
+        peek = getattr(getattr(stdin, "buffer", None), "peek", None)
+        try:
+            if peek is not None and not peek(1):
+                raise _nobody_there()
+        except OSError:
+            raise _nobody_there() from None
+        return Lines()
+    if not stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
+        return Lines()
+    try:
+        return Questionary()
+    except Exception:
+        # prompt_toolkit knows many terminals and raises many things on the others; lines work on all.
+        return Lines()
+
+
+def _nobody_there() -> BadInput:
+    return BadInput(
+        _(
+            "There is nobody to ask: standard input is empty or closed. Use vllm-wizard generate --yes --out DIR to write the files without questions; --set KEY=VALUE answers one."
+        )
+    )
+
+
+class Lines:
+    """Numbered questions on standard input: for terminals that cannot move the cursor, pipes and screen readers."""
+
+    def _read(self, prompt: str, label: str, key: str) -> str:
+        print(prompt, end="", flush=True)
+        try:
+            line = sys.stdin.readline()
+        except UnicodeDecodeError as error:
+            raise BadInput(_("What was typed is not valid text: {error}.").format(error=error)) from None
+        if not line:
+            print(flush=True)
+            raise ended(label, key)
+        if not sys.stdin.isatty():
+            print(flush=True)
+        return line.rstrip("\r\n")
+
+    def text(self, label: str, default: str, check: Check, key: str) -> str:
+        while True:
+            shown = f" [{default}]" if default else ""
+            typed = self._read(f"{label}{shown}: ", label, key).strip() or default
+            wrong = check(typed)
+            if wrong is None:
+                return typed
+            say("  " + wrong)
+
+    def confirm(self, label: str, default: bool, key: str) -> bool:
+        words = {"y": True, "yes": True, "n": False, "no": False}
+        words |= {_("yes").lower(): True, _("no").lower(): False}
+        hint = _("[Y/n]") if default else _("[y/N]")
+        while True:
+            typed = self._read(f"{label} {hint}: ", label, key).strip().lower()
+            if not typed:
+                return default
+            if typed in words:
+                return words[typed]
+            say("  " + _("Please answer yes or no."))
+
+    def secret(self, label: str, check: Check, key: str) -> str:
+        while True:
+            if sys.stdin.isatty():
+                import getpass
+
+                try:
+                    typed = getpass.getpass(f"{label}: ", sys.stdout).strip()
+                except EOFError:
+                    raise ended(label, "") from None
+            else:
+                typed = self._read(f"{label}: ", label, "").strip()
+            wrong = check(typed)
+            if wrong is None:
+                return typed
+            say("  " + wrong)
+
+    def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str:
+        for number, option in enumerate(options, 1):
+            mark = " " + _("(proposed)") if option.value == default else ""
+            off = " - " + _("not possible: {why}").format(why=option.disabled) if option.disabled else ""
+            say(writing.wrapped(f"{option.title}{mark}{off}", "     ", f"  {number}. "))
+        at = next((n for n, o in enumerate(options, 1) if o.value == default), 1)
+        while True:
+            typed = self._read(f"{label} [{at}]: ", label, key).strip() or str(at)
+            hit = next((o for o in options if o.value == typed), None)
+            if hit is None and typed.isascii() and typed.isdigit() and 1 <= int(typed[:6]) <= len(options):
+                hit = options[int(typed) - 1]
+            if hit is None:
+                say("  " + _("Please give a number from 1 to {n}.").format(n=len(options)))
+            elif hit.disabled:
+                say("  " + hit.disabled)
+            else:
+                return hit.value
+
+
+class Questionary:
+    """Prompts with line editing, lists and completion, by questionary (prompt_toolkit)."""
+
+    def __init__(self) -> None:
+        import questionary
+
+        self._q = questionary
+        self._style = questionary.Style([("qmark", ""), ("instruction", ""), ("disabled", "italic")])
+
+    def _ask(self, question: object, label: str, key: str) -> object:
+        try:
+            return question.unsafe_ask()  # type: ignore[attr-defined]
+        except EOFError:
+            raise ended(label, key) from None
+
+    def text(self, label: str, default: str, check: Check, key: str) -> str:
+        def validate(typed: str) -> bool | str:
+            wrong = check(typed.strip())
+            return True if wrong is None else wrong
+
+        question = self._q.text(label + ":", default=default, validate=validate, qmark="?", style=self._style)
+        return str(self._ask(question, label, key)).strip()
+
+    def confirm(self, label: str, default: bool, key: str) -> bool:
+        question = self._q.confirm(label, default=default, qmark="?", style=self._style)
+        return bool(self._ask(question, label, key))
+
+    def secret(self, label: str, check: Check, key: str) -> str:
+        def validate(typed: str) -> bool | str:
+            wrong = check(typed.strip())
+            return True if wrong is None else wrong
+
+        question = self._q.password(label + ":", validate=validate, qmark="?", style=self._style)
+        return str(self._ask(question, label, "")).strip()
+
+    def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str:
+        rows = [self._q.Choice(o.title, value=o.value, disabled=o.disabled or None) for o in options]
+        question = self._q.select(
+            label + ":",
+            choices=rows,
+            default=default,
+            qmark="?",
+            pointer=">",
+            instruction=_("(arrow keys, Enter)"),
+            style=self._style,
+            use_shortcuts=False,
+            use_jk_keys=False,
+        )
+        return str(self._ask(question, label, key))
