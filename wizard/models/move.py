@@ -77,6 +77,7 @@ __all__ = [
     "moved_paths",
     "pending_moves",
     "plan_move",
+    "refusal_error",
     "rewrite_path",
     "status",
     "summary",
@@ -95,6 +96,12 @@ _BAD_INPUT = {
 _RATE_WINDOW_S = 6.0
 _FREE_FLOOR = 16 * 1024 * 1024
 _WINDOWS_FLOOR = GIB
+
+
+def refusal_error(plan: MovePlan) -> WizardError:
+    """The plan's first refusal as an error: BadInput when the user named a place that cannot be."""
+    first = plan.refusals[0]
+    return (BadInput if first.code in _BAD_INPUT else WizardError)(first.message)
 
 
 class Mover:
@@ -142,8 +149,7 @@ class Mover:
         """Copy, prove, switch. Raises BadInput or WizardError with what to do; the source is never touched."""
         plan = self.plan
         if plan.refusals:
-            first = plan.refusals[0]
-            raise (BadInput if first.code in _BAD_INPUT else WizardError)(first.message)
+            raise refusal_error(plan)
         self._begun = time.monotonic()
         try:
             if plan.simulated:

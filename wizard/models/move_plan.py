@@ -136,12 +136,11 @@ def _absolute(machine: Machine, path: str) -> str:
 
 
 def _from_windows(machine: Machine, path: str) -> str:
-    slashed = path.replace("/", "\\")
-    for mount in sorted(machine.mounts, key=lambda m: -len(m.windows_path or "")):
-        prefix = (mount.windows_path or "").rstrip("\\")
-        if prefix and (slashed.lower() + "\\").startswith(prefix.lower() + "\\"):
-            rest = slashed[len(prefix) :].strip("\\").replace("\\", "/")
-            return posixpath.normpath(posixpath.join(mount.path, rest))
+    from wizard.probes.disks import to_linux_path
+
+    found = to_linux_path(path, machine.mounts)
+    if found is not None:
+        return posixpath.normpath(found)
     raise BadInput(
         _("{path} is a Windows path, and no mount of that drive was found here; give the path as Linux sees it").format(
             path=path
