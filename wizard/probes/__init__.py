@@ -182,8 +182,11 @@ def run_all(
     on_result: Callable[[ProbeRun], None] | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     name: str | None = None,
+    give_up: Callable[[], bool] | None = None,
 ) -> Machine:
     """Ask everything at once. Returns after the slowest probe, and never later than ``timeout_s`` seconds.
+
+    ``give_up`` is asked ten times a second: True ends the waiting at once (the user goes on without the rest).
 
     ``on_result`` is called in the caller's own thread, once a probe, in the order in which they end. ``name``
     defaults to the host's. A thread that hangs is left behind as a daemon; programs it started are killed.
@@ -197,19 +200,23 @@ def run_all(
     facts: dict[str, Any] = {}
     runs: dict[str, ProbeRun] = {}
     while len(facts) < len(PROBES):
-        try:
-            answer = answers.get(timeout=max(0.0, started + timeout_s - time.monotonic()))
-        except queue.Empty:
+        left_s = started + timeout_s - time.monotonic()
+        if left_s <= 0 or (give_up is not None and give_up()):
             break
+        try:
+            answer = answers.get(timeout=left_s if give_up is None else min(left_s, 0.1))
+        except queue.Empty:
+            continue
         facts[answer.probe.name], runs[answer.probe.name] = answer.facts, answer.run
         if on_result is not None:
             on_result(answer.run)
     for probe in PROBES:
         if probe.name in facts:
             continue
-        why = _("did not answer within {seconds:g} s").format(seconds=timeout_s)
+        waited_s = min(timeout_s, time.monotonic() - started)
+        why = _("did not answer within {seconds:.2g} s").format(seconds=waited_s)
         facts[probe.name] = probe.nothing(host, why)
-        runs[probe.name] = ProbeRun(probe.name, timeout_s, False, True, "", why)
+        runs[probe.name] = ProbeRun(probe.name, waited_s, False, True, "", why)
         if on_result is not None:
             on_result(runs[probe.name])
     return _machine(host, name or host.name, facts, tuple(runs[p.name] for p in PROBES))

@@ -1,0 +1,335 @@
+"""What the walk says, as styled text: pure functions from plan and facts to :class:`textual.content.Content`.
+
+Every style is one of the names in ``look.py``; what a colour says, a word or a glyph says as well.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len, set_cell_size
+from textual.content import Content
+
+from wizard.faces.tui.look import Glyphs
+from wizard.facts import Problem, Severity
+from wizard.i18n import N_, _
+
+if TYPE_CHECKING:
+    from wizard.fit_types import FitResult
+    from wizard.outputs.spec import FileSpec
+    from wizard.plan_types import Plan
+    from wizard.plan_types import Step as TypeNext
+
+Part = tuple[str, str]  # text, style
+TEXT, DIM, BOLD = "$wz-text", "$wz-dim", "bold $wz-text"
+ACCENT, OK, WARN, BAD = "$wz-accent", "$wz-ok", "$wz-warn", "$wz-bad"
+GIB = 1024**3
+PLAIN = ""
+
+
+def content(parts: Iterable[Part]) -> Content:
+    return Content.assemble(*[(text, style) if style else text for text, style in parts])
+
+
+def join(lines: Iterable[Content]) -> Content:
+    return Content("\n").join(lines)
+
+
+def gib(size_bytes: float | None) -> str:
+    """Bytes for people; "unknown" is said, never shown as 0."""
+    if size_bytes is None:
+        return _("unknown size")
+    if size_bytes >= 1000 * GIB:
+        return _("{tib:.1f} TiB").format(tib=size_bytes / 1024 / GIB)
+    if size_bytes >= 0.95 * GIB / 10:
+        return _("{gib:.1f} GiB").format(gib=size_bytes / GIB)
+    return _("{mib:.0f} MiB").format(mib=size_bytes / 1024**2)
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time for people."""
+    if seconds is None:
+        return _("unknown")
+    whole = max(0, int(seconds + 0.5))
+    if whole < 60:
+        return _("{s} s").format(s=whole)
+    if whole < 3600:
+        return _("{m} min {s:02d} s").format(m=whole // 60, s=whole % 60)
+    return _("{h} h {m:02d} min").format(h=whole // 3600, m=whole % 3600 // 60)
+
+
+def clip(text: str, width: int, ellipsis: str = "…") -> str:
+    """``text`` in at most ``width`` cells, with an ellipsis where it was cut; wide characters count two."""
+    text = " ".join(text.split())
+    if cell_len(text) <= width:
+        return text
+    if width <= 1:
+        return ellipsis[:width]
+    return set_cell_size(text, width - 1).rstrip() + ellipsis
+
+
+def clip_left(text: str, width: int, ellipsis: str = "…") -> str:
+    """The same, keeping the end: for paths."""
+    if cell_len(text) <= width:
+        return text
+    while text and cell_len(text) > width - 1:
+        text = text[1:]
+    return ellipsis + text
+
+
+def pad(text: str, width: int, ellipsis: str = "…") -> str:
+    """``text`` in exactly ``width`` cells."""
+    return set_cell_size(clip(text, width, ellipsis), width)
+
+
+# -- problems ---------------------------------------------------------------------------------------------------
+
+_SEVERITY = {
+    Severity.BLOCKER: (N_("Blocker"), BAD),
+    Severity.WARNING: (N_("Warning"), WARN),
+    Severity.INFO: (N_("Note"), ACCENT),
+}
+_WHERE = {
+    "linux": N_("Type here, in Linux:"),
+    "powershell": N_("Type in PowerShell, on Windows:"),
+    "powershell-admin": N_("Type in PowerShell as administrator, on Windows:"),
+}
+_ORDER = (Severity.BLOCKER, Severity.WARNING, Severity.INFO)
+
+
+def where_text(where: str) -> str:
+    return _(_WHERE.get(where, _WHERE["linux"]))
+
+
+def severity_glyph(severity: Severity, glyphs: Glyphs) -> str:
+    return {Severity.BLOCKER: glyphs.blocked, Severity.WARNING: glyphs.attention}.get(severity, glyphs.bullet)
+
+
+def problem(item: Problem, glyphs: Glyphs) -> Content:
+    """One problem: the severity as a word, what it is, and the commands that cure it, exactly."""
+    word, style = _SEVERITY[item.severity]
+    parts: list[Part] = [
+        (f"{severity_glyph(item.severity, glyphs)} {_(word)}  ", f"bold {style}"),
+        (item.title, BOLD),
+    ]
+    if item.detail:
+        parts.append(("\n" + item.detail, DIM))
+    if item.commands:
+        parts.append(("\n" + where_text(item.where), TEXT))
+        parts += [("\n  " + line, ACCENT) for command in item.commands for line in command.splitlines()]
+    return content(parts)
+
+
+def by_severity(items: Iterable[Problem]) -> list[Problem]:
+    return sorted(items, key=lambda p: _ORDER.index(p.severity))
+
+
+def problems(items: Iterable[Problem], glyphs: Glyphs) -> Content:
+    return Content("\n\n").join([problem(p, glyphs) for p in by_severity(items)])
+
+
+# -- memory -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BarPart:
+    label: str
+    size_bytes: float
+    glyph: str
+    style: str
+
+
+def memory_parts(fit: FitResult, total_bytes: int, glyphs: Glyphs) -> list[BarPart]:
+    """The parts of one GPU's memory, in the order drawn; they add up to ``total_bytes``."""
+    rest = fit.activation_bytes + fit.non_torch_bytes + fit.cuda_graph_bytes + fit.lora_bytes + fit.draft_bytes
+    kv = max(0.0, fit.kv_cache_bytes.best)
+    others = sum(line.bytes for line in fit.lines if line.key == "held_by_others")
+    used = fit.weights_bytes + kv + rest + others
+    return [
+        BarPart(_("weights"), fit.weights_bytes, glyphs.weights, "$wz-weights"),
+        BarPart(_("KV cache"), kv, glyphs.kv_cache, "$wz-kv"),
+        BarPart(_("rest"), rest, glyphs.rest, "$wz-rest"),
+        BarPart(_("other programs"), others, glyphs.others, "$wz-others"),
+        BarPart(_("free"), max(0.0, total_bytes - used), glyphs.free, DIM),
+    ]
+
+
+def shares(sizes: Sequence[float], cells: int) -> list[int]:
+    """``cells`` split in proportion to ``sizes`` (largest remainder; anything above zero gets a cell)."""
+    total = sum(sizes)
+    if total <= 0 or cells <= 0:
+        return [0] * len(sizes)
+    exact = [size / total * cells for size in sizes]
+    counts = [max(int(x), 1 if x > 0 else 0) for x in exact]
+    while sum(counts) > cells:
+        counts[max(range(len(counts)), key=lambda i: (counts[i] - exact[i], counts[i]))] -= 1
+    while sum(counts) < cells:
+        counts[max(range(len(counts)), key=lambda i: exact[i] - counts[i])] += 1
+    return counts
+
+
+def memory_bar(plan: Plan, glyphs: Glyphs, width: int) -> Content:
+    """The memory bar with its legend and what it means, or why there is none."""
+    fit = plan.fit
+    if fit is None:
+        return Content.styled(
+            _("The memory cannot be computed yet: {why}").format(why=_why_no_fit(plan)), DIM
+        )
+    total = gpu_total(plan)
+    if total is None:
+        total = max(fit.budget_bytes, 1)
+    parts = memory_parts(fit, total, glyphs)
+    counts = shares([p.size_bytes for p in parts], max(10, width))
+    lines = [content([(p.glyph * n, p.style) for p, n in zip(parts, counts, strict=True)])]
+    entry_width = max(cell_len(p.label) for p in parts) + 12
+    columns = max(1, min(3, (width + 2) // (entry_width + 2)))
+    shown = [p for p in parts if p.size_bytes > 0 or p.glyph in (glyphs.weights, glyphs.kv_cache)]
+    for start in range(0, len(shown), columns):
+        row: list[Part] = []
+        for part in shown[start : start + columns]:
+            row.append((part.glyph + " ", part.style))
+            row.append((pad(part.label, entry_width - 12), TEXT))
+            row.append((f"{gib(part.size_bytes):>9}  ", TEXT))
+        lines.append(content(row))
+    lines.append(Content.styled(_memory_sentence(plan, fit), DIM if fit.fits else WARN))
+    return join(lines)
+
+
+def _why_no_fit(plan: Plan) -> str:
+    if plan.model is None:
+        return _("no model is chosen.")
+    if plan.model.weight_bytes is None:
+        return _("nothing is known about this model's size.")
+    return _("this machine's GPU memory is not known.")
+
+
+def gpu_total(plan: Plan) -> int | None:
+    """The total memory of the smallest GPU in use, or the machine's RAM for the CPU backend; bytes."""
+    if plan.device == "cpu":
+        return plan.machine.memory.total_bytes.value
+    used = [g for g in plan.machine.gpu.gpus if not plan.gpus or g.index in plan.gpus]
+    sizes = [g.vram_total_bytes.value for g in used if g.vram_total_bytes.value is not None]
+    return min(sizes) if sizes else None
+
+
+def _memory_sentence(plan: Plan, fit: FitResult) -> str:
+    if fit.problems and not fit.fits:
+        return fit.problems[0]
+    if fit.kv_cache_tokens.best <= 0:
+        return ""
+    text = _("The KV cache holds about {tokens:,} tokens").format(tokens=int(fit.kv_cache_tokens.best))
+    if fit.max_model_len and fit.concurrency:
+        text += _(": {n:.1f} requests of {length:,}").format(n=fit.concurrency, length=fit.max_model_len)
+    return text + "."
+
+
+# -- command ----------------------------------------------------------------------------------------------------
+
+
+def command_lines(argv: Sequence[str]) -> list[str]:
+    """``vllm serve MODEL`` and one line for each flag with its values, quoted as a shell reads them."""
+    if not argv:
+        return []
+    lines = ["vllm serve " + shlex.quote(argv[0])]
+    for word in argv[1:]:
+        if word.startswith("--") or (word.startswith("-") and not word[1:2].isdigit() and len(word) > 1):
+            lines.append("  " + shlex.quote(word))
+        else:
+            lines[-1] += " " + shlex.quote(word)
+    return lines
+
+
+def changed_lines(before: Sequence[str], now: Sequence[str]) -> list[tuple[str, str]]:
+    """(mark, line): "+" for a line that is new or changed since ``before``, "-" for one that went, else " "."""
+    result: list[tuple[str, str]] = []
+    for line in difflib.ndiff(list(before), list(now)):
+        if line[:1] != "?":
+            result.append((line[0], line[2:]))
+    return result
+
+
+# -- files and diffs --------------------------------------------------------------------------------------------
+
+
+def diff_content(text: str, width: int = 0) -> Content:
+    """A unified diff: additions and removals by sign first, colour second."""
+    lines: list[Content] = []
+    for line in text.splitlines():
+        style = TEXT
+        if line.startswith(("+++", "---")):
+            style = BOLD
+        elif line.startswith("@@"):
+            style = ACCENT
+        elif line.startswith("+"):
+            style = OK
+        elif line.startswith("-"):
+            style = BAD
+        lines.append(Content.styled(line.expandtabs(4), style))
+    return join(lines)
+
+
+def file_names(files: Iterable[FileSpec]) -> list[str]:
+    return [f.path for f in files]
+
+
+# -- what to type next ------------------------------------------------------------------------------------------
+
+
+def next_steps(steps: Sequence[TypeNext]) -> Content:
+    """What to type, in order, with what each does."""
+    blocks: list[Content] = []
+    for number, item in enumerate(steps, 1):
+        parts: list[Part] = [(f"{number}. ", f"bold {ACCENT}"), (item.title, BOLD)]
+        if item.commands:
+            if item.where != "linux":
+                parts.append(("\n   " + where_text(item.where), DIM))
+            parts += [("\n     " + line, ACCENT) for c in item.commands for line in c.splitlines()]
+        if item.consequence:
+            parts.append(("\n   " + item.consequence, WARN))
+        blocks.append(content(parts))
+    return Content("\n\n").join(blocks)
+
+
+# -- values -----------------------------------------------------------------------------------------------------
+
+_SOURCES = {
+    "user": N_("You chose it here."),
+    "cli": N_("Given on the command line."),
+    "file": N_("From the answers file, or from your last walk."),
+    "recipe": N_("From the model's recipe."),
+    "detected": N_("Decided from what was found on this machine."),
+    "default": N_("The default."),
+}
+_SOURCE_WORDS = {
+    "user": N_("yours"),
+    "cli": N_("command line"),
+    "file": N_("kept answer"),
+    "recipe": N_("recipe"),
+    "detected": N_("detected"),
+    "default": N_("default"),
+}
+
+
+def source_sentence(source: str) -> str:
+    return _(_SOURCES.get(source, "")) if source in _SOURCES else source
+
+
+def source_word(source: str) -> str:
+    return _(_SOURCE_WORDS[source]) if source in _SOURCE_WORDS else source
+
+
+def value_text(value: Any) -> str:
+    """A value as it is shown and typed."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, tuple):
+        return ", ".join(str(x) for x in value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)

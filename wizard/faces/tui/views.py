@@ -1,0 +1,747 @@
+"""One view a step: the questions of the step in order, and what only that step shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from wizard.faces.tui import panes, text
+from wizard.faces.tui.fields import Field
+from wizard.faces.tui.look import Glyphs
+from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, pad
+from wizard.faces.tui.walk import Walk
+from wizard.faces.tui.widgets import LineInput, PushButton, Row, Rows, glyphs_of
+from wizard.i18n import N_, _, ngettext
+from wizard.steps import Step
+
+if TYPE_CHECKING:
+    from wizard.facts import ProbeRun
+    from wizard.models.info import FoundModel
+    from wizard.plan_types import FlagRow, Plan
+
+
+class StepView(VerticalScroll, can_focus=False):
+    """The middle zone for one step."""
+
+    next_label = N_("Next")
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(id=f"step-{step.id}")
+        self.step = step
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(_(self.step.intro)), classes="intro")
+        yield from self.above()
+        yield from self.compose_fields()
+        yield from self.below()
+
+    def above(self) -> Iterator[Widget]:
+        yield from ()
+
+    def below(self) -> Iterator[Widget]:
+        yield from ()
+
+    def compose_fields(self) -> Iterator[Widget]:
+        rare = [q for q in self.step.questions if q.advanced]
+        first = True
+        for question in self.step.questions:
+            if question.advanced or question.kind == "model":
+                continue
+            yield Field(question, compact=self.step.id == "flags" and not first)
+            first = False
+        if rare:
+            yield Static(Content(_("Rarely needed")), classes="heading")
+            for question in rare:
+                yield Field(question, compact=True)
+
+    def fields(self) -> list[Field]:
+        return [f for f in self.query(Field) if f.display]
+
+    def field_of(self, key: str) -> Field | None:
+        return next((f for f in self.query(Field) if f.question.key == key), None)
+
+    def show(self, walk: Walk) -> None:
+        """Show the plan as it is now."""
+        for item in self.query(Field):
+            item.show(walk)
+
+    def first_focus(self) -> Widget | None:
+        """What is focused on arrival; None: the button that goes on."""
+        for item in self.fields():
+            return item.control
+        return None
+
+    def room(self) -> int:
+        """Cells for text in this view."""
+        return max(20, self.content_size.width - 1)
+
+
+# -- 1: the machine ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class ProbeLine:
+    name: str
+    title: str
+    started: float = field(default_factory=time.monotonic)
+    run: ProbeRun | None = None
+
+
+SLOW_S = 2.0  # a probe that has not answered by then is named
+
+
+class MachineView(StepView):
+    """Each probe on its own line, ticking as it answers; below, what stands in the way and how to cure it."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.probes: dict[str, ProbeLine] = {}
+        self.finished = False
+        self.trouble = ""
+        self._frame = 0
+
+    def above(self) -> Iterator[Widget]:
+        yield Static(id="probes", classes="block")
+
+    def below(self) -> Iterator[Widget]:
+        yield Static(id="problems", classes="block")
+
+    def on_mount(self) -> None:
+        self.query_one("#problems").display = False
+        self.draw_probes()
+
+    def start(self, names: Mapping[str, str]) -> None:
+        """Show the probes (name -> label) as being asked."""
+        for name, label in names.items():
+            self.probes.setdefault(name, ProbeLine(name, _(label)))
+        self.draw_probes()
+
+    def answered(self, run: ProbeRun) -> None:
+        line = self.probes.setdefault(run.name, ProbeLine(run.name, run.name))
+        line.run = run
+        self.draw_probes()
+
+    def tick(self) -> None:
+        """One frame of the waiting marks."""
+        if not self.finished:
+            self._frame += 1
+            self.draw_probes()
+
+    def waiting(self) -> list[ProbeLine]:
+        return [line for line in self.probes.values() if line.run is None]
+
+    def draw_probes(self) -> None:
+        if not self.is_mounted:
+            return
+        self.query_one("#probes", Static).update(self.probe_content(glyphs_of(self), self.room()))
+
+    def probe_content(self, glyphs: Glyphs, width: int) -> Content:
+        if not self.probes:
+            return Content.styled(_("Asking this machine") + glyphs.ellipsis, DIM)
+        title_width = max(cell_len(p.title) for p in self.probes.values())
+        lines = [self._probe_line(p, pad(p.title, title_width), glyphs, width) for p in self.probes.values()]
+        lines.append(self._probe_summary(glyphs))
+        return join(lines)
+
+    def _probe_line(self, line: ProbeLine, title: str, glyphs: Glyphs, width: int) -> Content:
+        run = line.run
+        if run is None:
+            seconds = time.monotonic() - line.started
+            if self.finished:
+                return content([(f"{glyphs.blocked} ", WARN), (title, TEXT), ("  " + _("gone on without it"), DIM)])
+            mark = glyphs.spinner[self._frame % len(glyphs.spinner)]
+            told = _("asking") + glyphs.ellipsis
+            if seconds >= SLOW_S:
+                told = _("no answer for {seconds}; Enter goes on without it").format(seconds=text.duration(seconds))
+            return content([(mark + " ", ACCENT), (title, TEXT), ("  " + told, DIM)])
+        time_text = f"{run.seconds:.1f} s" if run.seconds >= 0.05 else ""
+        room = max(10, width - cell_len(title) - 4 - (len(time_text) + 1 if time_text else 0))
+        if run.ok:
+            mark, style, told = glyphs.done, OK, run.summary or _("fine")
+        elif run.timed_out:
+            mark, style, told = glyphs.attention, WARN, _("timed out: {why}").format(why=run.reason or run.summary) if (run.reason or run.summary) else _("timed out")
+        else:
+            mark, style, told = glyphs.attention, WARN, run.reason or run.summary or _("no answer")
+        told = pad(told, room, glyphs.ellipsis) if time_text else clip(told, room, glyphs.ellipsis)
+        return content([(mark + " ", f"bold {style}"), (title, TEXT), ("  " + told, TEXT if run.ok else style), (" " + time_text if time_text else "", DIM)])
+
+    def _probe_summary(self, glyphs: Glyphs) -> Content:
+        waiting = self.waiting()
+        if not self.finished:
+            return Content("")
+        if waiting:
+            names = ", ".join(w.title for w in waiting)
+            return content([("\n" + _("Without an answer: {names}. What depends on it is marked as not known.").format(names=names), WARN)])
+        return Content("")
+
+    def show(self, walk: Walk) -> None:
+        super().show(walk)
+        self.draw_probes()
+        box = self.query_one("#problems", Static)
+        glyphs = glyphs_of(self)
+        if self.trouble:
+            box.update(content([(f"{glyphs.blocked} ", BAD), (self.trouble, TEXT)]))
+            box.display = True
+            return
+        if walk.plan is None:
+            return
+        found = text.by_severity(walk.plan.machine.problems)
+        if found:
+            head = ngettext("{n} thing to know", "{n} things to know", len(found)).format(n=len(found))
+            box.update(join([panes.heading(head, "", self.room()), Content(""), text.problems(found, glyphs)]))
+        else:
+            box.update(content([(f"{glyphs.done} ", OK), (_("Nothing stands in the way."), TEXT)]))
+        box.display = True
+
+    def first_focus(self) -> Widget | None:
+        return None
+
+
+# -- 2: the model -----------------------------------------------------------------------------------------------
+
+
+class ModelView(StepView):
+    """What lies on this machine, what recipes fit, and a line for anything else; the memory bar below."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.looking = False
+        self.looked_at = ""
+        self.found_so_far: list[FoundModel] = []
+        self.chosen: str | None = None  # by the cursor; None: what the plan takes
+        self.error = ""
+        self.reading = ""  # a source that is being read
+        self._walk: Walk | None = None
+
+    def compose_fields(self) -> Iterator[Widget]:
+        yield Static(id="model-status", classes="block")
+        yield Rows(id="models", max_lines=11, empty=_("Nothing found yet."))
+        with Horizontal(classes="row block", id="typed-row"):
+            yield Static(Content(_("Another one")), classes="label")
+            yield LineInput(id="typed", placeholder=_("/path/to/model, or owner/name"))
+        yield Static(id="model-error", classes="block")
+        yield Static(id="model-about", classes="block")
+        yield Static(id="model-memory", classes="block")
+
+    def on_mount(self) -> None:
+        self.query_one("#model-error").display = False
+
+    def first_focus(self) -> Widget | None:
+        return self.query_one("#models", Rows)
+
+    def typed(self) -> str:
+        return self.query_one("#typed", LineInput).value.strip()
+
+    def set_error(self, message: str) -> None:
+        self.error = message
+        box = self.query_one("#model-error", Static)
+        box.update(Content.styled(f"{glyphs_of(self).attention} {message}", BAD))
+        box.display = bool(message)
+
+    def show(self, walk: Walk) -> None:
+        self._walk = walk
+        plan = walk.plan
+        if plan is None:
+            return
+        glyphs = glyphs_of(self)
+        rows = self.query_one("#models", Rows)
+        current = plan.value("model")
+        entries = model_entries(plan, self.found_so_far if self.looking else None)
+        rows.set_rows(_model_rows(entries, self))
+        rows.chosen = str(current) if current is not None else None
+        if self.chosen is None:
+            rows.point_at(rows.chosen)
+        rows.refresh()
+        self.query_one("#model-status", Static).update(self._status(entries, glyphs))
+        self.query_one("#model-about", Static).update(self._about(plan, glyphs))
+        self.query_one("#model-memory", Static).update(
+            join([Content(""), panes.heading(_("GPU memory"), panes.memory_total(plan), self.room()), text.memory_bar(plan, glyphs, self.room())])
+        )
+
+    def _status(self, entries: list[ModelEntry], glyphs: Glyphs) -> Content:
+        here = sum(1 for e in entries if e.group == "here")
+        if self.looking:
+            told = _("Looking for models{dots} {n} found so far").format(dots=glyphs.ellipsis, n=here)
+            where = "  " + clip(self.looked_at, 30, glyphs.ellipsis) if self.looked_at else ""
+            return content([(told, DIM), (where, DIM)])
+        if here == 0:
+            return Content.styled(_("No model lies on this machine. A recipe below is downloaded at the first start."), DIM)
+        return Content.styled(ngettext("{n} model lies on this machine.", "{n} models lie on this machine.", here).format(n=here), DIM)
+
+    def _about(self, plan: Plan, glyphs: Glyphs) -> Content:
+        if self.reading:
+            return Content.styled(_("Reading {source}").format(source=self.reading) + glyphs.ellipsis, DIM)
+        model = plan.model
+        if model is None:
+            return Content("")
+        facts: list[str] = []
+        if model.architecture:
+            facts.append(model.architecture)
+        if model.parameters:
+            facts.append(_("{n:.1f} billion parameters").format(n=model.parameters / 1e9))
+        if model.quantization:
+            facts.append(model.quant_detail or model.quantization)
+        elif model.dtype:
+            facts.append(model.dtype)
+        if model.max_model_len:
+            facts.append(_("context {n:,}").format(n=model.max_model_len))
+        if len(model.modalities) > 1:
+            facts.append(" + ".join(model.modalities))
+        parts: list[Part] = [("\n" + (model.repo_id or model.source), BOLD), ("\n" + ", ".join(facts), DIM)]
+        reason = plan.reason("model")
+        if reason:
+            parts.append(("\n" + reason, DIM))
+        parts += [(f"\n{glyphs.attention} {issue.message}", BAD if issue.fatal else WARN) for issue in model.issues[:3]]
+        return content(parts)
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    key: str  # what the answer "model" becomes
+    name: str
+    group: str  # "here", "recipe", "other"
+    size: str = ""
+    where: str = ""
+    trouble: str = ""
+    note: str = ""
+    recommended: bool = False
+    selectable: bool = True
+
+
+_ORIGINS = {
+    "huggingface": N_("Hugging Face cache"),
+    "modelscope": N_("ModelScope"),
+    "lmstudio": N_("LM Studio"),
+    "folder": N_("folder"),
+    "gguf": N_("GGUF file"),
+}
+_MOUNTS = {
+    "windows-drive": N_("Windows drive, slow"),
+    "network": N_("network drive, slow"),
+    "memory": N_("in memory"),
+}
+
+
+def model_entries(plan: Plan, so_far: Sequence[FoundModel] | None = None) -> list[ModelEntry]:
+    """All rows: found models first, then recipes that fit, then an id or path that was typed."""
+    found = {m.path: m for m in (so_far if so_far is not None else plan.session.found)}
+    entries: list[ModelEntry] = []
+    seen: set[str] = set()
+    choices = plan.choices.get("model", ())
+    by_value = {c.value: c for c in choices}
+    for model in found.values():
+        if model.is_adapter:
+            continue
+        choice = by_value.get(model.path)
+        where = _(_MOUNTS[model.mount_kind]) if model.mount_kind in _MOUNTS else _(_ORIGINS.get(model.origin, model.origin))
+        trouble = model.problem or (choice.against if choice is not None else "")
+        entries.append(
+            ModelEntry(
+                model.path, model.name, "here", text.gib(model.size_bytes) if model.size_bytes is not None else "", where, trouble,
+                choice.note if choice else "", bool(choice and choice.recommended), model.complete,
+            )
+        )  # fmt: skip
+        seen.add(model.path)
+    for choice in choices:
+        if choice.value in seen:
+            continue
+        seen.add(choice.value)
+        entries.append(
+            ModelEntry(choice.value, choice.label, "recipe", "", "", choice.against, choice.note, choice.recommended, not choice.disabled)
+        )
+    current = plan.value("model")
+    if current is not None and str(current) not in seen:
+        entries.append(ModelEntry(str(current), str(current), "other", note=_("typed in")))
+    order = {"other": 0, "here": 1, "recipe": 2}
+    return sorted(entries, key=lambda e: (order[e.group], not e.selectable))
+
+
+_GROUPS = {"here": N_("On this machine"), "recipe": N_("Recipes (downloaded at the first start)"), "other": N_("Given by you")}
+
+
+def _model_rows(entries: list[ModelEntry], view: Widget) -> list[Row]:
+    rows: list[Row] = []
+    group = ""
+    for entry in entries:
+        if entry.group != group:
+            group = entry.group
+            rows.append(Row(f"#{group}", _group_drawer(_(_GROUPS[group])), selectable=False))
+        rows.append(Row(entry.key, _model_drawer(entry, view), entry.selectable))
+    return rows
+
+
+def _group_drawer(title: str) -> Any:
+    return lambda width, cursor, chosen: [Content.styled(title, f"bold {ACCENT}")]
+
+
+def _model_drawer(entry: ModelEntry, view: Widget) -> Any:
+    def draw(width: int, cursor: bool, chosen: bool) -> list[Content]:
+        glyphs = glyphs_of(view)
+        mark = glyphs.radio_on if chosen else glyphs.radio_off if entry.selectable else glyphs.blocked
+        tail = entry.trouble or entry.where or entry.note
+        tail_width = min(cell_len(tail), max(12, width // 3)) if tail else 0
+        size_width = 10 if entry.size else 0
+        name_width = max(12, width - 2 - size_width - tail_width - 4)
+        style = f"bold {ACCENT}" if cursor else BOLD if chosen else TEXT if entry.selectable else DIM
+        return [
+            content(
+                [
+                    (mark.ljust(len(glyphs.radio_on)) + " ", ACCENT if chosen else DIM),
+                    (pad(entry.name, name_width, glyphs.ellipsis), style),
+                    (f"{entry.size:>{size_width}}" if size_width else "", TEXT),
+                    ("  " + clip(tail, tail_width, glyphs.ellipsis) if tail else "", WARN if entry.trouble else DIM),
+                ]
+            )
+        ]
+
+    return draw
+
+
+# -- 3: moving --------------------------------------------------------------------------------------------------
+
+
+class MoveView(StepView):
+    """Where to, how much, how long; and the run itself with pause, resume and cancel."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.progress: Any = None
+        self.state = "idle"  # idle, preparing, running, paused, done, cancelled, failed
+        self.message = ""
+
+    def above(self) -> Iterator[Widget]:
+        yield Static(id="move-about", classes="block")
+
+    def below(self) -> Iterator[Widget]:
+        yield Static(id="move-progress", classes="block")
+        with Horizontal(id="move-buttons", classes="block row"):
+            yield PushButton(_("Copy now"), id="move-start")
+            yield PushButton(_("Pause"), id="move-pause")
+            yield PushButton(_("Stop"), id="move-cancel")
+
+    def show(self, walk: Walk) -> None:
+        super().show(walk)
+        plan = walk.plan
+        if plan is None or plan.move is None:
+            return
+        hint = plan.move
+        glyphs = glyphs_of(self)
+        rows = [
+            (_("From"), hint.source),
+            (_("To"), hint.destination),
+            (_("Size"), text.gib(hint.size_bytes)),
+            (_("Time"), _("about {time}").format(time=text.duration(hint.seconds)) if hint.seconds is not None else _("not known")),
+        ]
+        width = max(cell_len(k) for k, _v in rows)
+        lines = [content([(pad(k, width) + "  ", DIM), (text.clip_left(v, max(10, self.room() - width - 2), glyphs.ellipsis), TEXT)]) for k, v in rows]
+        if hint.reason:
+            lines.append(Content.styled(hint.reason, DIM))
+        self.query_one("#move-about", Static).update(join([*lines, Content("")]))
+        self.draw(wanted=hint.wanted)
+
+    def draw(self, wanted: bool = True) -> None:
+        glyphs = glyphs_of(self)
+        self.query_one("#move-progress", Static).update(move_content(self, glyphs, self.room()))
+        start, pause, cancel = (self.query_one(f"#move-{n}", PushButton) for n in ("start", "pause", "cancel"))
+        self.query_one("#move-buttons").display = wanted
+        start.display = self.state in ("idle", "cancelled", "failed")
+        start.update(Content(_("Copy now") if self.state == "idle" else _("Go on copying")))
+        pause.display = self.state in ("running", "paused")
+        pause.update(Content(_("Pause") if self.state == "running" else _("Go on")))
+        cancel.display = self.state in ("running", "paused", "preparing")
+
+
+def move_content(view: MoveView, glyphs: Glyphs, width: int) -> Content:
+    """The bar with rate and time left, or in words how it stands."""
+    p = view.progress
+    lines: list[Content] = []
+    if p is not None and p.bytes_total:
+        share = min(1.0, p.bytes_done / p.bytes_total)
+        cells = max(10, width - 6)
+        full = int(cells * share)
+        lines.append(content([(glyphs.bar_full * full, "$wz-accent"), (glyphs.bar_empty * (cells - full), DIM), (f" {share:4.0%}", TEXT)]))
+        told = [_("{done} of {total}").format(done=text.gib(p.bytes_done), total=text.gib(p.bytes_total))]
+        if p.rate_bytes_per_s and view.state == "running":
+            told.append(_("{mib:.0f} MiB/s").format(mib=p.rate_bytes_per_s / 1024**2))
+        if p.eta_s is not None and view.state == "running":
+            told.append(_("{time} left").format(time=text.duration(p.eta_s)))
+        told.append(_("file {n} of {total}").format(n=min(p.files_done + 1, p.files_total), total=p.files_total))
+        lines.append(Content.styled(", ".join(told), TEXT))
+    words = {
+        "idle": "",
+        "preparing": _("Looking at what is to be copied") + glyphs.ellipsis,
+        "running": _("Copying; each byte is read back and compared. You may go on to the next steps meanwhile."),
+        "paused": _("Paused."),
+        "done": _("Done: every byte was read back from the new place and is the same."),
+        "cancelled": _("Stopped. What was copied is kept: it goes on from there."),
+        "failed": "",
+    }[view.state]
+    style = {"done": OK, "failed": BAD, "paused": WARN, "cancelled": WARN}.get(view.state, DIM)
+    glyph = {"done": glyphs.done + " ", "failed": glyphs.blocked + " ", "paused": glyphs.attention + " "}.get(view.state, "")
+    message = view.message if view.message else words
+    if message:
+        lines.append(content([(glyph + message, style)]))
+    return join(lines)
+
+
+# -- 5: flags ---------------------------------------------------------------------------------------------------
+
+
+class FlagsView(StepView):
+    """The purpose and what follows from it; then every single flag, with a filter."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self._walk: Walk | None = None
+
+    def below(self) -> Iterator[Widget]:
+        yield Static(Content(_("Single flags")), classes="heading")
+        yield Static(Content(_("Each flag that this release takes and that matters here. Enter on a row changes it.")), classes="dim block")
+        with Horizontal(classes="row block", id="filter-row"):
+            yield Static(Content(_("Filter")), classes="label")
+            yield LineInput(id="flag-filter", placeholder=_("part of a name or of its meaning"))
+        yield Rows(id="flag-rows", max_lines=14, opens=True, empty=_("No flag matches."))
+        yield Static(id="flag-about", classes="block")
+
+    def show(self, walk: Walk) -> None:
+        super().show(walk)
+        self._walk = walk
+        self.draw_flags()
+
+    def draw_flags(self) -> None:
+        if self._walk is None or self._walk.plan is None:
+            return
+        wanted = self.query_one("#flag-filter", LineInput).value.strip().lower()
+        rows = [r for r in self._walk.plan.flag_rows if flag_matches(r, wanted)]
+        width = max((len(r.flag) for r in rows), default=0)
+        self.query_one("#flag-rows", Rows).set_rows([Row(r.dest, flag_drawer(r, min(width, 34), self)) for r in rows])
+        self.draw_about()
+
+    def draw_about(self) -> None:
+        """What the flag under the cursor is, below the table."""
+        row = self.flag_under_cursor()
+        self.query_one("#flag-about", Static).update(flag_about(row) if row is not None else Content(""))
+
+    def flag_under_cursor(self) -> FlagRow | None:
+        if self._walk is None or self._walk.plan is None:
+            return None
+        key = self.query_one("#flag-rows", Rows).cursor_key
+        return next((r for r in self._walk.plan.flag_rows if r.dest == key), None)
+
+
+def flag_matches(row: FlagRow, wanted: str) -> bool:
+    haystack = f"{row.flag} {row.meaning} {row.dest}".lower()
+    return all(word in haystack for word in wanted.split())
+
+
+def flag_drawer(row: FlagRow, width: int, view: Widget) -> Any:
+    def draw(room: int, cursor: bool, chosen: bool) -> list[Content]:
+        glyphs = glyphs_of(view)
+        value = row.value if row.value is not None else row.default
+        value_width = 14
+        mark = glyphs.cursor if cursor else " "
+        parts: list[Part] = [
+            (mark + " ", ACCENT),
+            (pad(row.flag, width, glyphs.ellipsis), f"bold {ACCENT}" if cursor else BOLD if row.value is not None else TEXT),
+            ("  " + pad(value, value_width, glyphs.ellipsis), OK if row.value is not None else DIM),
+        ]
+        used = 4 + width + value_width
+        parts.append(("  " + clip(row.meaning, max(0, room - used - 4), glyphs.ellipsis), DIM))
+        return [content(parts).truncate(room)]
+
+    return draw
+
+
+def flag_about(row: FlagRow) -> Content:
+    parts: list[Part] = [("\n" + row.flag, f"bold {ACCENT}"), ("  " + row.meaning, TEXT)]
+    parts.append(("\n" + _("vLLM's default: {default}").format(default=row.default or _("none")), DIM))
+    if row.memory:
+        parts.append(("\n" + _("Memory: {effect}").format(effect=row.memory), DIM))
+    if row.reason:
+        parts.append(("\n" + row.reason, DIM))
+    return content(parts)
+
+
+# -- 6: WSL2 ----------------------------------------------------------------------------------------------------
+
+
+class WslView(StepView):
+    """Memory, swap and processors, and the diff of the user's own file."""
+
+    def below(self) -> Iterator[Widget]:
+        yield Static(id="wsl-about", classes="block")
+
+    def show(self, walk: Walk) -> None:
+        super().show(walk)
+        if walk.plan is not None:
+            self.query_one("#wsl-about", Static).update(wsl_content(walk, glyphs_of(self), self.room()))
+
+
+def wsl_content(walk: Walk, glyphs: Glyphs, width: int) -> Content:
+    """What Windows keeps, warnings, and the diff."""
+    plan = walk.plan
+    if plan is None or plan.wsl is None:
+        return Content("")
+    advice = plan.wsl
+    blocks: list[Content] = []
+    reasons = [str(r) for r in getattr(advice, "reasons", ()) if r]
+    if reasons:
+        blocks.append(join([panes.heading(_("Why"), "", width), *[content([(f"{glyphs.bullet} {r}", TEXT)]) for r in reasons]]))
+    from wizard.faces.tui.files import wslconfig_diff
+
+    title, diff = wslconfig_diff(plan)
+    if title:
+        blocks.append(join([panes.heading(title, "", width), diff]))
+    return Content("\n\n").join(blocks)
+
+
+# -- 7: access --------------------------------------------------------------------------------------------------
+
+
+class AccessView(StepView):
+    """Port, who may reach it, secrets; and what Windows needs for it."""
+
+    def below(self) -> Iterator[Widget]:
+        yield Static(id="access-about", classes="block")
+
+    def show(self, walk: Walk) -> None:
+        super().show(walk)
+        plan = walk.plan
+        if plan is None:
+            return
+        lines = [s for s in plan.after if s.where.startswith("powershell")] if plan.value("access") == "network" else []
+        box = self.query_one("#access-about", Static)
+        box.display = bool(lines)
+        if lines:
+            box.update(join([panes.heading(_("On Windows"), "", self.room()), text.next_steps(lines)]))
+
+
+# -- 8: review --------------------------------------------------------------------------------------------------
+
+
+class ReviewView(StepView):
+    """Every file with its state and diff; blockers with their cures; then what to type next."""
+
+    next_label = N_("Write")
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.changes: list[Any] = []
+        self.written = False
+        self.error = ""
+
+    def above(self) -> Iterator[Widget]:
+        yield Static(id="review-top", classes="block")
+
+    def below(self) -> Iterator[Widget]:
+        yield Rows(id="review-files", max_lines=8, opens=True)
+        yield Static(id="review-diff", classes="block")
+
+    def first_focus(self) -> Widget | None:
+        return None
+
+    def show(self, walk: Walk) -> None:
+        super().show(walk)
+        plan = walk.plan
+        if plan is None:
+            return
+        glyphs = glyphs_of(self)
+        self.query_one("#review-top", Static).update(self._top(plan, glyphs))
+        rows = self.query_one("#review-files", Rows)
+        width = max((cell_len(c.path) for c in self.changes), default=0)
+        rows.set_rows([Row(c.path, change_drawer(c, width, self)) for c in self.changes])
+        rows.display = bool(self.changes) and not self.written
+        out_dir = self.field_of("out_dir")
+        if out_dir is not None:
+            out_dir.display = not self.written
+        self.query_one(".intro").display = not self.written
+        self.draw_diff()
+
+    def _top(self, plan: Plan, glyphs: Glyphs) -> Content:
+        blocks: list[Content] = []
+        if self.error:
+            blocks.append(content([(f"{glyphs.blocked} ", f"bold {BAD}"), (self.error, TEXT)]))
+        if self.written:
+            blocks.append(content([(f"{glyphs.done} " + _("Written."), f"bold {OK}"), ("  " + _("“vllm-wizard undo” takes it back."), DIM)]))
+            if plan.after:
+                blocks.append(join([panes.heading(_("What to type next"), "", self.room()), Content(""), text.next_steps(plan.after)]))
+            blocks.append(Content.styled(_("Enter leaves the wizard."), DIM))
+        elif plan.blockers:
+            blocks.append(
+                content([(_("Nothing can be written yet. First cure this, then come back:"), f"bold {BAD}")])
+            )
+            blocks.append(text.problems(plan.blockers, glyphs))
+        elif plan.warnings:
+            blocks.append(text.problems(plan.warnings, glyphs))
+        return Content("\n\n").join([*blocks, Content("")]) if blocks else Content("")
+
+    def draw_diff(self) -> None:
+        box = self.query_one("#review-diff", Static)
+        change = self.change_under_cursor()
+        if change is None or self.written:
+            box.update(Content(""))
+            return
+        box.update(join([Content(""), change_content(change, self.room())]))
+
+    def change_under_cursor(self) -> Any:
+        key = self.query_one("#review-files", Rows).cursor_key
+        return next((c for c in self.changes if c.path == key), None)
+
+
+_STATES = {"new": (N_("new"), OK), "changed": (N_("changed"), WARN), "same": (N_("same"), DIM)}
+
+
+def state_word(state: str) -> str:
+    return _(_STATES[state][0]) if state in _STATES else state
+
+
+def change_drawer(change: Any, width: int, view: Widget) -> Any:
+    def draw(room: int, cursor: bool, chosen: bool) -> list[Content]:
+        glyphs = glyphs_of(view)
+        word, style = _STATES[change.state.value]
+        name_width = min(width, max(12, room - 14))
+        return [
+            content(
+                [
+                    ((glyphs.cursor if cursor else " ") + " ", ACCENT),
+                    (text.clip_left(change.path, name_width, glyphs.ellipsis).ljust(name_width), f"bold {ACCENT}" if cursor else TEXT),
+                    ("  " + _(word), style),
+                    ("  " + _("secret, 0600") if change.spec.secret else "", DIM),
+                ]
+            ).truncate(room)
+        ]
+
+    return draw
+
+
+def change_content(change: Any, width: int) -> Content:
+    """A file's heading and its diff."""
+    head = panes.heading(change.spec.title or change.path, state_word(change.state.value), width)
+    if change.state.value == "same":
+        return join([head, Content.styled(_("Stands there already, exactly like this."), DIM)])
+    notes = [Content.styled(n, WARN) for n in change.notes]
+    return join([head, *notes, text.diff_content(change.diff)])
+
+
+_VIEWS: dict[str, type[StepView]] = {
+    "machine": MachineView,
+    "model": ModelView,
+    "move": MoveView,
+    "flags": FlagsView,
+    "wsl": WslView,
+    "access": AccessView,
+    "review": ReviewView,
+}
+
+
+def view_for(step: Step) -> StepView:
+    return _VIEWS.get(step.id, StepView)(step)

@@ -1,0 +1,179 @@
+"""The walk's state, without a screen: the session, the plan over it, the step it has come to.
+
+Every change of an answer makes a new session and a new plan. An answer equal to what the plan decides by itself
+is not kept, so that walking through by Enter alone writes the same files as asking for none of the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wizard.facts import Severity
+from wizard.session import Answers, Layer, Secrets, Session, Value
+from wizard.steps import MACHINE, STEPS, Question, Step, asked, visible_steps
+
+if TYPE_CHECKING:
+    from wizard.host import Host
+    from wizard.plan_types import Plan
+
+
+@dataclass
+class Walk:
+    """One walk. ``session`` and ``plan`` are None until the machine has answered."""
+
+    answers: Answers = field(default_factory=Answers)
+    secrets: Secrets = field(default_factory=Secrets)
+    session: Session | None = None
+    plan: Plan | None = None
+    before: Plan | None = None  # the plan before the last change that changed something
+    step_id: str = MACHINE.id
+    visited: set[str] = field(default_factory=set)
+    pinned_model: bool = False  # the model was taken while the scan still ran, not chosen
+    planner: Callable[[Session], Plan] | None = None
+
+    # -- planning ---------------------------------------------------------------------------------------------
+
+    def use(self, session: Session) -> None:
+        """Take a new session (facts or models came in) and plan anew; answers given here win."""
+        self.session = replace(session, answers=self.answers, secrets=self.secrets)
+        self._replan()
+
+    def _replan(self) -> None:
+        if self.session is None:
+            return
+        new = self._plan(self.session)
+        if self.plan is not None and new.argv != self.plan.argv:
+            self.before = self.plan
+        self.plan = new
+
+    def _plan(self, session: Session) -> Plan:
+        if self.planner is None:
+            from wizard.plan import plan
+
+            self.planner = plan
+        return self.planner(session)
+
+    # -- answers ----------------------------------------------------------------------------------------------
+
+    def proposal(self, key: str) -> Value | None:
+        """What the plan decides for ``key`` when it is not answered."""
+        if self.session is None or self.plan is None:
+            return None
+        if self.answers.get(key) is None:
+            decided: Value | None = self.plan.value(key)
+            return decided
+        value: Value | None = self._plan(self.session.forget(key)).value(key)
+        return value
+
+    def answer(self, key: str, value: Value) -> bool:
+        """Take an answer; one that equals the proposal is forgotten. True when the answers changed."""
+        if self.session is None:
+            return False
+        proposed = self.proposal(key)
+        if same(value, proposed) or (proposed is None and value in ("", ())):
+            return self.forget(key)
+        present = self.answers.get(key)
+        if present is not None and same(present[0], value):
+            return False
+        self._set(self.answers.with_value(key, value, Layer.USER))
+        return True
+
+    def forget(self, key: str) -> bool:
+        """Let the plan decide again. True when there was an answer."""
+        if self.answers.get(key) is None:
+            return False
+        self._set(self.answers.without(key))
+        return True
+
+    def set_secret(self, key: str, value: str | None) -> bool:
+        if self.secrets.get(key) == (value or None):
+            return False
+        self.secrets = self.secrets.with_value(key, value)
+        if self.session is not None:
+            self.session = replace(self.session, secrets=self.secrets)
+            self._replan()
+        return True
+
+    def _set(self, answers: Answers) -> None:
+        self.answers = answers
+        if self.session is not None:
+            self.session = replace(self.session, answers=answers)
+            self._replan()
+
+    # -- steps ------------------------------------------------------------------------------------------------
+
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that apply; before the machine has answered, those that always do."""
+        if self.plan is None:
+            return tuple(s for s in STEPS if s.when is MACHINE.when)
+        return visible_steps(self.plan)
+
+    @property
+    def step(self) -> Step:
+        return next((s for s in self.steps() if s.id == self.step_id), self.steps()[0])
+
+    def index(self) -> int:
+        return self.steps().index(self.step)
+
+    def questions(self, step: Step | None = None) -> tuple[Question, ...]:
+        step = self.step if step is None else step
+        return () if self.plan is None else asked(step, self.plan)
+
+    def neighbour(self, by: int) -> Step | None:
+        """The step before (-1) or after (+1) the current one, if there is one."""
+        steps, at = self.steps(), self.index() + by
+        return steps[at] if 0 <= at < len(steps) else None
+
+    def state(self, step: Step) -> str:
+        """"current", "attention", "done" or "open"."""
+        if step.id == self.step_id:
+            return "current"
+        if step.id in self.visited:
+            return "attention" if self._attention(step) else "done"
+        return "open"
+
+    def _attention(self, step: Step) -> bool:
+        plan = self.plan
+        if plan is None:
+            return False
+        if step.id == "machine":
+            return any(p.severity is not Severity.INFO for p in plan.machine.problems)
+        if step.id == "model":
+            return plan.model is None or (plan.fit is not None and not plan.fit.fits)
+        if step.id == "review":
+            return bool(plan.blockers)
+        return any(q.error(plan, q.current(plan)) for q in asked(step, plan) if answered(self.answers, q.key))
+
+
+def answered(answers: Answers, key: str) -> bool:
+    return answers.get(key) is not None
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are the same answer (1 and 1.0 are, True and 1 are not)."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return isinstance(a, bool) and isinstance(b, bool) and a == b
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return abs(a - b) < 1e-9
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return tuple(a) == tuple(b)
+    return bool(a == b)
+
+
+def read_existing(host: Host, paths: Iterable[str]) -> Mapping[str, bytes]:
+    """The present content of those of ``paths`` that exist (for diffs)."""
+    held: dict[str, bytes] = {}
+    for path in paths:
+        try:
+            held[path] = host.read_bytes(path)
+        except OSError:
+            continue
+    return held
+
+
+def absolute(path: str, out_dir: str | Path) -> str:
+    """A file's path: relative ones lie in the chosen folder."""
+    return path if path.startswith("/") else str(Path(out_dir) / path)

@@ -1,0 +1,468 @@
+"""The walk's controls. Each works by keyboard alone and by mouse; Enter is left to the screen (next step)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.app import RenderResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from wizard.faces.tui.look import UNICODE, Glyphs
+from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, Part, clip, content, join, pad
+from wizard.i18n import _
+from wizard.plan_types import Choice
+from wizard.session import Value
+
+
+def glyphs_of(widget: Widget) -> Glyphs:
+    found = getattr(widget.app, "glyphs", UNICODE)
+    return found if isinstance(found, Glyphs) else UNICODE
+
+
+class Control(Widget, can_focus=True):
+    """What a field is edited with. Up and down go to the neighbouring field unless a control needs them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "screen.focus_previous", show=False),
+        Binding("down", "screen.focus_next", show=False),
+    ]
+
+    class Edited(Message):
+        """The user changed the control's value."""
+
+        def __init__(self, control: Widget) -> None:
+            super().__init__()
+            self.source = control
+
+
+class LineInput(Input, inherit_bindings=False):
+    """A one-line text field without the Enter key; arrows up and down leave it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *[b for b in Input.BINDINGS if isinstance(b, Binding) and b.key != "enter"],
+        Binding("up", "screen.focus_previous", show=False),
+        Binding("down", "screen.focus_next", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None, placeholder: str = "", number: bool = False, password: bool = False) -> None:
+        super().__init__(id=id, placeholder=placeholder, password=password, select_on_focus=False, classes="-number" if number else "")
+
+    def on_focus(self) -> None:
+        self.cursor_position = len(self.value)
+
+    def set_text(self, text: str) -> None:
+        """Put a text in without telling anyone that the user did it."""
+        if self.value != text:
+            with self.prevent(Input.Changed):
+                self.value = text
+            self.cursor_position = len(text)
+
+
+class PushButton(Static, can_focus=True):
+    """A one-line button: Enter, Space or a click."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,space", "press", show=False),
+        Binding("left,up", "screen.focus_previous", show=False),
+        Binding("right,down", "screen.focus_next", show=False),
+    ]
+
+    class Pressed(Message):
+        def __init__(self, button: PushButton) -> None:
+            super().__init__()
+            self.button = button
+
+    def __init__(self, label: str, *, id: str) -> None:
+        super().__init__(Content(label), id=id)
+
+    def action_press(self) -> None:
+        if not self.disabled:
+            self.post_message(self.Pressed(self))
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        self.action_press()
+
+
+class Toggle(Control):
+    """Yes or no: Space, y, n, or a click."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "flip", show=False),
+        Binding("y,right", "set(True)", show=False),
+        Binding("n,left", "set(False)", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.value = False
+
+    def set_value(self, value: Value | None) -> None:
+        self.value = bool(value)
+        self.refresh()
+
+    def action_flip(self) -> None:
+        self.action_set(not self.value)
+
+    def action_set(self, value: bool) -> None:
+        if value != self.value:
+            self.value = value
+            self.refresh()
+            self.post_message(self.Edited(self))
+
+    def on_click(self) -> None:
+        self.action_flip()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return 1
+
+    def render(self) -> RenderResult:
+        glyphs = glyphs_of(self)
+        mark = glyphs.check_on if self.value else glyphs.check_off
+        style = BOLD if self.has_focus else TEXT
+        parts: list[Part] = [(f"{mark} {_('yes') if self.value else _('no')}", style)]
+        if self.has_focus:
+            parts.append(("   " + _("Space changes it"), DIM))
+        return content(parts)
+
+
+class Cycler(Control):
+    """One of a few choices on one line: left and right."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "turn(-1)", show=False),
+        Binding("right,space", "turn(1)", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.choices: tuple[Choice, ...] = ()
+        self.value = ""
+
+    def set_choices(self, choices: Sequence[Choice]) -> None:
+        self.choices = tuple(choices)
+        self.refresh()
+
+    def set_value(self, value: Value | None) -> None:
+        self.value = "" if value is None else str(value)
+        self.refresh()
+
+    def action_turn(self, by: int) -> None:
+        usable = [c for c in self.choices if not c.disabled]
+        if not usable:
+            return
+        at = next((i for i, c in enumerate(usable) if c.value == self.value), 0)
+        chosen = usable[(at + by) % len(usable)].value
+        if chosen != self.value:
+            self.value = chosen
+            self.refresh()
+            self.post_message(self.Edited(self))
+
+    def on_click(self) -> None:
+        self.action_turn(1)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return 1
+
+    def render(self) -> RenderResult:
+        glyphs = glyphs_of(self)
+        choice = next((c for c in self.choices if c.value == self.value), None)
+        label = choice.label if choice else self.value
+        style = BOLD if self.has_focus else TEXT
+        return content(
+            [(glyphs.left + " ", ACCENT if self.has_focus else DIM), (label, style), (" " + glyphs.right, ACCENT if self.has_focus else DIM)]
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a list. ``lines`` draws it for a width: (width, under the cursor, chosen) -> lines."""
+
+    key: str
+    lines: Callable[[int, bool, bool], list[Content]]
+    selectable: bool = True
+    search: str = ""
+
+
+class Rows(Widget, can_focus=True):
+    """A list with a cursor, drawn as text, as high as its rows up to ``max_lines`` (or filling its place)."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", show=False),
+        Binding("down", "move(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("home", "edge(-1)", show=False),
+        Binding("end", "edge(1)", show=False),
+    ]
+
+    class Moved(Message):
+        """The cursor went to another row."""
+
+        def __init__(self, rows: Rows, key: str) -> None:
+            super().__init__()
+            self.rows = rows
+            self.key = key
+
+    class Opened(Message):
+        """Enter on a row, or a click on the row under the cursor (only for lists that say ``opens``)."""
+
+        def __init__(self, rows: Rows, key: str) -> None:
+            super().__init__()
+            self.rows = rows
+            self.key = key
+
+    def __init__(self, *, id: str | None = None, max_lines: int = 0, opens: bool = False, empty: str = "") -> None:
+        super().__init__(id=id)
+        self.rows: list[Row] = []
+        self.cursor = 0
+        self.chosen: str | None = None
+        self.max_lines = max_lines
+        self.opens = opens
+        self.empty = empty
+        self._top = 0
+        self._line_rows: list[int] = []  # which row each drawn line belongs to
+        if opens:
+            self._bindings.bind("enter", "open", show=False)
+
+    # -- content ----------------------------------------------------------------------------------------------
+
+    def set_rows(self, rows: Sequence[Row]) -> None:
+        """Show other rows; the cursor stays on the row with the same key where there is one."""
+        key = self.cursor_key
+        old_lines = self._height_key()
+        self.rows = list(rows)
+        at = next((i for i, r in enumerate(self.rows) if r.key == key), None)
+        self.cursor = at if at is not None else min(self.cursor, max(0, len(self.rows) - 1))
+        if self.rows and not self.rows[self.cursor].selectable:
+            self.cursor = self._step(self.cursor, 1) if self._step(self.cursor, 1) != self.cursor else self._step(self.cursor, -1)
+        self.refresh(layout=old_lines != self._height_key())
+
+    def _height_key(self) -> tuple[int, int]:
+        return len(self.rows), len(self._all_lines(self.size.width)[0]) if self.size.width else -1
+
+    @property
+    def cursor_key(self) -> str | None:
+        return self.rows[self.cursor].key if self.rows and self.cursor < len(self.rows) else None
+
+    def point_at(self, key: str | None) -> None:
+        """Put the cursor on a row without telling anyone."""
+        at = next((i for i, r in enumerate(self.rows) if r.key == key), None)
+        if at is not None and at != self.cursor:
+            self.cursor = at
+            self.refresh()
+
+    # -- keys -------------------------------------------------------------------------------------------------
+
+    def _step(self, start: int, by: int) -> int:
+        at = start + by
+        while 0 <= at < len(self.rows):
+            if self.rows[at].selectable:
+                return at
+            at += by
+        return start
+
+    def action_move(self, by: int) -> None:
+        at = self._step(self.cursor, by)
+        if at == self.cursor:
+            if by < 0:
+                self.screen.focus_previous()
+            else:
+                self.screen.focus_next()
+            return
+        self._go(at)
+
+    def action_page(self, by: int) -> None:
+        at = self.cursor
+        for _n in range(max(1, (self.size.height or 8) - 1)):
+            at = self._step(at, by)
+        self._go(at)
+
+    def action_edge(self, by: int) -> None:
+        self._go(self._step(-1, 1) if by < 0 else self._step(len(self.rows), -1))
+
+    def _go(self, at: int) -> None:
+        if 0 <= at < len(self.rows) and at != self.cursor:
+            self.cursor = at
+            self.refresh()
+            self.moved(self.rows[at].key)
+
+    def moved(self, key: str) -> None:
+        self.post_message(self.Moved(self, key))
+
+    def action_open(self) -> None:
+        if self.cursor_key is not None:
+            self.post_message(self.Opened(self, self.cursor_key))
+
+    def on_click(self, event: events.Click) -> None:
+        line = self._top + event.get_content_offset_capture(self).y
+        if 0 <= line < len(self._line_rows):
+            at = self._line_rows[line]
+            if self.rows[at].selectable:
+                if at == self.cursor and self.opens:
+                    self.action_open()
+                self._go(at)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        if self._overflows():
+            event.stop()
+            self._go(self._step(self.cursor, 1))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        if self._overflows():
+            event.stop()
+            self._go(self._step(self.cursor, -1))
+
+    def _overflows(self) -> bool:
+        return len(self._line_rows) > self.size.height
+
+    # -- drawing ----------------------------------------------------------------------------------------------
+
+    def _all_lines(self, width: int) -> tuple[list[Content], list[int]]:
+        lines: list[Content] = []
+        owner: list[int] = []
+        for i, row in enumerate(self.rows):
+            drawn = row.lines(width, i == self.cursor and self.has_focus, row.key == self.chosen)
+            lines += drawn
+            owner += [i] * len(drawn)
+        return lines, owner
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        count = len(self._all_lines(width)[0]) or 1
+        return min(count, self.max_lines) if self.max_lines else count
+
+    def render(self) -> RenderResult:
+        width, height = self.size.width, self.size.height
+        lines, owner = self._all_lines(width)
+        self._line_rows = owner
+        if not lines:
+            return Content.styled(self.empty, DIM)
+        mine = [i for i, row in enumerate(owner) if row == self.cursor]
+        if mine and height > 0:
+            # A line of what comes before and after stays in view, so that one sees that there is more.
+            first, last = mine[0], mine[-1]
+            self._top = min(self._top, max(0, first - 1))
+            self._top = max(self._top, min(last + 2, len(lines)) - height)
+        self._top = max(0, min(self._top, len(lines) - height))
+        shown = lines[self._top : self._top + height]
+        return join(self._mark_more(shown, len(lines), width))
+
+    def _mark_more(self, shown: list[Content], total: int, width: int) -> list[Content]:
+        """Where rows are out of sight, say so at the right edge."""
+        glyphs = glyphs_of(self)
+        above, below = self._top, total - self._top - len(shown)
+        if above and shown:
+            shown[0] = _with_end(shown[0], f" {glyphs.up}{above}", width)
+        if below and shown:
+            shown[-1] = _with_end(shown[-1], f" {glyphs.down}{below}", width)
+        return shown
+
+
+def _with_end(line: Content, end: str, width: int) -> Content:
+    room = max(0, width - len(end))
+    return line.truncate(room, pad=True) + Content.styled(end, DIM)
+
+
+def wrapped(text: str, width: int, indent: int, style: str) -> list[Content]:
+    """``text`` in lines of at most ``width`` cells, each indented."""
+    if not text:
+        return []
+    room = max(8, width - indent)
+    return [Content(" " * indent) + line for line in Content.styled(text, style).wrap(room)]
+
+
+class Chooser(Rows):
+    """One of several, each with its reason and what speaks against it. The cursor is the choice."""
+
+    def __init__(self, *, id: str | None = None, max_lines: int = 0) -> None:
+        super().__init__(id=id, max_lines=max_lines)
+        self.choices: tuple[Choice, ...] = ()
+        self.value = ""
+
+    def set_choices(self, choices: Sequence[Choice]) -> None:
+        if tuple(choices) == self.choices:
+            return
+        self.choices = tuple(choices)
+        explain = len(self.choices) <= 3
+        label_width = max((min(26, len(c.label)) for c in self.choices), default=0)
+        self.set_rows([Row(c.value, self._drawer(c, explain, label_width), not c.disabled) for c in self.choices])
+        self.point_at(self.value)
+
+    def set_value(self, value: Value | None) -> None:
+        self.value = "" if value is None else str(value)
+        self.chosen = self.value
+        self.point_at(self.value)
+        self.refresh()
+
+    def moved(self, key: str) -> None:
+        self.value = self.chosen = key
+        self.post_message(Control.Edited(self))
+
+    def _drawer(self, choice: Choice, explain: bool, label_width: int) -> Callable[[int, bool, bool], list[Content]]:
+        def draw(width: int, cursor: bool, chosen: bool) -> list[Content]:
+            glyphs = glyphs_of(self)
+            mark = glyphs.radio_on if chosen else glyphs.blocked.center(len(glyphs.radio_on)) if choice.disabled else glyphs.radio_off
+            style = f"bold {ACCENT}" if cursor else BOLD if chosen else DIM if choice.disabled else TEXT
+            parts: list[Part] = [(f"{mark} ", ACCENT if chosen else DIM), (choice.label if explain else pad(choice.label, label_width), style)]
+            if choice.recommended:
+                parts.append(("  " + _("recommended"), OK))
+            if explain:
+                indent = len(glyphs.radio_on) + 1
+                lines = [content(parts)]
+                lines += wrapped(choice.note, width, indent, DIM)
+                if choice.against:
+                    lines += wrapped(_("Against: {text}").format(text=choice.against), width, indent, BAD if choice.disabled else "$wz-warn")
+                return lines
+            used = content(parts).cell_length + 2
+            note = choice.against if (choice.against and (choice.disabled or not choice.note)) else choice.note
+            parts.append(("  " + clip(note, max(0, width - used - 4), glyphs.ellipsis), "$wz-warn" if note == choice.against and note else DIM))
+            return [content(parts)]
+
+        return draw
+
+
+class MultiChooser(Rows):
+    """Any of several: Space ticks."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "tick", show=False)]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.value: tuple[str, ...] = ()
+
+    def set_choices(self, choices: Sequence[Choice]) -> None:
+        def drawer(choice: Choice) -> Callable[[int, bool, bool], list[Content]]:
+            def draw(width: int, cursor: bool, chosen: bool) -> list[Content]:
+                glyphs = glyphs_of(self)
+                mark = glyphs.check_on if choice.value in self.value else glyphs.check_off
+                line: list[Part] = [(f"{mark} {choice.label}", f"bold {ACCENT}" if cursor else TEXT), ("  " + choice.note, DIM)]
+                return [content(line).truncate(width)]
+
+            return draw
+
+        self.set_rows([Row(c.value, drawer(c)) for c in choices])
+
+    def set_value(self, value: Value | None) -> None:
+        self.value = tuple(str(x) for x in value) if isinstance(value, tuple) else ()
+        self.refresh()
+
+    def action_tick(self) -> None:
+        key = self.cursor_key
+        if key is None:
+            return
+        kept = set(self.value) ^ {key}
+        self.value = tuple(r.key for r in self.rows if r.key in kept)
+        self.refresh()
+        self.post_message(Control.Edited(self))
+
+    def on_click(self, event: events.Click) -> None:
+        super().on_click(event)
+        self.action_tick()
