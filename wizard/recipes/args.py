@@ -204,7 +204,7 @@ def _layers(recipe: Recipe, variant: Variant, hardware: Hardware) -> list[_Layer
 
 
 def _exact_keys(hardware: Hardware) -> tuple[str, ...]:
-    return tuple(k for k in hardware.keys() if k not in _general_keys(hardware))
+    return tuple(k for k in hardware.names() if k not in _general_keys(hardware))
 
 
 def _general_keys(hardware: Hardware) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ def _picked(table: Mapping[str, Override], keys: Iterable[str], where: str, reas
 
 
 def _allowed(feature: Feature, variant: Variant, hardware: Hardware) -> bool:
-    if any(k in feature.unsupported_on for k in hardware.keys()):
+    if any(k in feature.unsupported_on for k in hardware.names()):
         return False
     if feature.strategies and STRATEGY not in feature.strategies:
         return False
@@ -233,11 +233,11 @@ def _feature_args(feature: Feature, variant: Variant, hardware: Hardware, mode_k
         mode = feature.mode_for(variant, hardware, mode_key)
         if mode is None:
             return ()
-        for key in hardware.keys():
+        for key in hardware.names():
             if key in mode.hardware_overrides and mode.hardware_overrides[key].args:
                 return mode.hardware_overrides[key].args
         return mode.args
-    for key in hardware.keys():
+    for key in hardware.names():
         if key in feature.hardware_overrides and feature.hardware_overrides[key].args:
             return feature.hardware_overrides[key].args
     return feature.args

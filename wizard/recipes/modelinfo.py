@@ -57,8 +57,9 @@ def model_info(variant: Variant) -> ModelInfo:
         "weight_bytes": facts.weight_bytes or info.weight_bytes,
         "weight_source": "recipe" if facts.weight_bytes else info.weight_source,
         "parameters": facts.parameters or info.parameters,
-        "tool_parser": facts.tool_parser or info.tool_parser,
-        "reasoning_parser": facts.reasoning_parser or info.reasoning_parser,
+        # The recipe's word counts, also where it names none.
+        "tool_parser": facts.tool_parser,
+        "reasoning_parser": facts.reasoning_parser,
         "gated": facts.gated,
         "license": facts.licence,
         "needs_remote_code": facts.needs_remote_code,

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from wizard.facts import Machine, Vendor
+
+if TYPE_CHECKING:
+    from wizard.models.info import ModelInfo
 
 Strings = tuple[str, ...]
 
@@ -45,7 +49,7 @@ class Hardware:
     vram_bytes: int | None = None  # of one GPU, the smallest
     compute_capability: str | None = None
 
-    def keys(self) -> Strings:
+    def names(self) -> Strings:
         """Keys of hardware maps that stand for this machine, the most special first."""
         several = f"{self.gpu_id}_{self.gpu_count}x" if self.gpu_id and self.gpu_count > 1 else None
         return tuple(k for k in (several, self.gpu_id, self.generation, self.brand) if k)
@@ -146,7 +150,7 @@ class Mode:
     def allowed(self, variant_key: str, hardware: Hardware) -> bool:
         if self.variants and variant_key not in self.variants:
             return False
-        return not any(k in self.unsupported_on for k in hardware.keys())
+        return not any(k in self.unsupported_on for k in hardware.names())
 
 
 @dataclass(frozen=True)
@@ -240,12 +244,12 @@ class Variant:
         """The tensor parallel size that the recipe fixes for this hardware; None when it leaves it open."""
         declared = self.tensor_parallel_size
         if isinstance(declared, Mapping):
-            return next((declared[k] for k in (*hardware.keys(), "default") if k in declared), None)
+            return next((declared[k] for k in (*hardware.names(), "default") if k in declared), None)
         return declared
 
     def runs_on(self, hardware: Hardware) -> bool:
         """Whether the recipe allows this hardware: precision, and the variant's own list."""
-        if self.supported_hardware and not any(k in self.supported_hardware for k in hardware.keys()):
+        if self.supported_hardware and not any(k in self.supported_hardware for k in hardware.names()):
             return False
         wanted = dict(self.precision_hardware)
         if not wanted and self.precision in ("nvfp4", "fp4"):
@@ -254,8 +258,13 @@ class Variant:
             return False
         return "generation" not in wanted or hardware.generation == wanted["generation"]
 
-    def model_info(self) -> Any:
-        """The :class:`~wizard.models.info.ModelInfo` of this checkpoint, as if its files had been inspected."""
+    def model_info(self) -> ModelInfo:
+        """What is known of this checkpoint, as if its files had been inspected."""
+        return self._info
+
+    @cached_property
+    def _info(self) -> ModelInfo:
+        # Asked for at every key press, for all variants: made once.
         from wizard.recipes.modelinfo import model_info
 
         return model_info(self)
