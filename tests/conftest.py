@@ -1,0 +1,16 @@
+"""Nothing that a test does may reach the state, the kept answers or the caches of whoever runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder: Path = tmp_path_factory.getbasetemp() / "xdg"
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(folder / name.lower()))
+    for name in ("HF_TOKEN", "HF_HOME", "VLLM_API_KEY", "NO_COLOR", "LANGUAGE", "VLLM_WIZARD_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
