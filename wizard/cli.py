@@ -28,8 +28,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("wslconfig", N_("check a .wslconfig as WSL itself reads it"), "wizard.wslconfig_command:run"),
     ("move", N_("copy a model from a slow drive to the Linux file system, verified"), "wizard.move_command:run"),
     ("record", N_("record this machine into a folder, for tests and reports"), "wizard.faces.batch:record"),
-    ("completion", N_("print the completion script for bash, zsh or fish"), "wizard.completion:run"),
-    ("help", N_("explain a command or a topic"), "wizard.help_topics:run"),
+    ("completion", N_("print the completion script for bash, zsh or fish"), "wizard.faces.completion:run"),
+    ("help", N_("explain a command or a topic"), "wizard.faces.help_topics:run"),
 )  # fmt: skip
 
 # Options that may stand anywhere: (name, metavar or None for a switch, help).
@@ -155,11 +155,11 @@ def overview() -> str:
         _("and writes the files that start it. Without a command it opens the full-screen walk."),
         "",
         _("commands:"),
-        *_rows([(name, _(text)) for name, text, _where in COMMANDS]),
+        *rows([(name, _(text)) for name, text, _where in COMMANDS]),
         "",
         _("options (before or after the command):"),
-        *_rows([(_spelt(o), _(o[2])) for o in (PLAIN_OPTION, *GENERAL, *ANSWERS, OUT_OPTION, JSON_OPTION)]),
-        *_rows(
+        *rows([(_spelt(o), _(o[2])) for o in (PLAIN_OPTION, *GENERAL, *ANSWERS, OUT_OPTION, JSON_OPTION)]),
+        *rows(
             [
                 ("-V, --version", _("print the version")),
                 ("-h, --help", _("print this, or a command's own help")),
@@ -183,9 +183,10 @@ def _spelt(option: tuple[str, str | None, str]) -> str:
     return option[0] + (f" {option[1]}" if option[1] else "")
 
 
-def _rows(rows: Sequence[tuple[str, str]]) -> list[str]:
+def rows(table: Sequence[tuple[str, str]]) -> list[str]:
+    """Two columns of at most 79 characters in all."""
     lines = []
-    for left, right in rows:
+    for left, right in table:
         words, line = right.split(), f"  {left:<20}" if len(left) < 20 else f"  {left}\n" + " " * 22
         width = 22
         for word in words:
@@ -306,6 +307,8 @@ def _count(text: str) -> int:
 
 
 def _epilog(name: str | None) -> str:
+    if name is None:
+        return overview()
     lines = _EXAMPLES.get(name or "", ())
     head = [_("examples:"), *(f"  {PROGRAM} {name} {line}".rstrip() for line in lines), ""] if lines else []
     return "\n".join([*head, _("exit codes: 0 done, 1 it could not be done, 2 wrong input")])

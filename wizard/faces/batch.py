@@ -474,5 +474,7 @@ def start(args: argparse.Namespace) -> int:
         inputs.open_machine(args),
         inputs.answers_from(args),
         recipe_dirs=args.recipes,
+        lang=args.lang,
+        debug=args.debug,
         secrets=inputs.secrets_from(args, os.environ),
     )
