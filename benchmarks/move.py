@@ -1,0 +1,256 @@
+"""How fast is the mover, measured beside what one would do by hand, in one run.
+
+    python benchmarks/move.py                       # both data sets, throttled and not; needs root for the throttle
+    python benchmarks/move.py --gb 1 --runs 1 --json
+
+The contenders copy the same source to the same disk, one after the other, from cold caches:
+
+* ``cp -r`` then ``sync``: the limit. It proves nothing.
+* ``vllm-wizard move``: hashed on the way, flushed, read back from the disk, compared; start-up included.
+* ``cp -r`` then ``sha256sum`` of the copy (from the page cache; it does not even compare with the source).
+* ``rsync -a --checksum``, where rsync is installed.
+
+How the source is slowed down: it is a file system of its own on a loop device, whose image lies in memory or
+wherever ``--image-dir`` says, and the kernel limits the reads of that one device (blkio.throttle.read_bps_device
+in cgroup v1, io.max in v2) for the process that runs the contender. All programs are unchanged and all reads are
+limited in the same way, whoever makes them; reads and writes of the destination's disk are not limited.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MB = 1_000_000
+
+
+@dataclass
+class Row:
+    data: str
+    source: str
+    contender: str
+    seconds: float  # median of the runs
+    all_seconds: list[float]
+    rate_mb_per_s: float
+    of_limit: float  # the limit's time divided by this one's: 1.0 is as fast as cp and sync
+    peak_rss_mb: float | None = None
+
+
+def make_shards(folder: Path, total_bytes: int, count: int) -> None:
+    """Shards in the safetensors form: one tensor of random bytes each."""
+    folder.mkdir(parents=True)
+    size = total_bytes // count
+    block = os.urandom(8 * MB)
+    for n in range(count):
+        header = json.dumps({"w": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+        with (folder / f"model-{n + 1:05d}-of-{count:05d}.safetensors").open("wb") as handle:
+            handle.write(len(header).to_bytes(8, "little") + header)
+            left = size
+            while left:
+                # Another beginning in each block: no two are equal.
+                piece = (os.urandom(64) + block)[: min(left, len(block))]
+                handle.write(piece)
+                left -= len(piece)
+    (folder / "config.json").write_text('{"architectures": ["Qwen3ForCausalLM"]}')
+
+
+def make_small(folder: Path, count: int) -> None:
+    """Small files of 1 to 64 KiB, in 50 folders."""
+    dice = random.Random(7)
+    for n in range(count):
+        where = folder / f"part-{n % 50:02d}"
+        where.mkdir(parents=True, exist_ok=True)
+        (where / f"file-{n:05d}.json").write_bytes(os.urandom(dice.randint(1024, 65536)))
+    (folder / "config.json").write_text('{"architectures": ["Qwen3ForCausalLM"]}')
+
+
+# --- the source's device and its limit
+
+
+@contextlib.contextmanager
+def loop_device(image_dir: Path, size_bytes: int) -> Iterator[tuple[Path, str]]:
+    """A fresh file system on a loop device: where it is mounted, and its device number."""
+    with tempfile.TemporaryDirectory(dir=image_dir, prefix="move-bench-") as scratch:
+        image, mount = Path(scratch) / "image", Path(scratch) / "mount"
+        mount.mkdir()
+        with image.open("wb") as handle:
+            handle.truncate(size_bytes)
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
+        subprocess.run(["mount", "-o", "loop", str(image), str(mount)], check=True)
+        try:
+            device = os.stat(mount).st_dev
+            yield mount, f"{os.major(device)}:{os.minor(device)}"
+        finally:
+            subprocess.run(["umount", str(mount)], check=True)
+
+
+class Throttle:
+    """A control group whose members read one device at a limited rate."""
+
+    def __init__(self, device: str, bytes_per_s: int) -> None:
+        name = f"move-bench-{os.getpid()}"
+        v1 = Path("/sys/fs/cgroup/blkio")
+        v2 = Path("/sys/fs/cgroup")
+        if (v1 / "blkio.throttle.read_bps_device").exists():
+            self.folder = v1 / name
+            self.folder.mkdir()
+            (self.folder / "blkio.throttle.read_bps_device").write_text(f"{device} {bytes_per_s}")
+        elif (v2 / "cgroup.subtree_control").exists():
+            with contextlib.suppress(OSError):
+                (v2 / "cgroup.subtree_control").write_text("+io")
+            self.folder = v2 / name
+            self.folder.mkdir()
+            (self.folder / "io.max").write_text(f"{device} rbps={bytes_per_s}")
+        else:
+            raise OSError("no cgroup with an I/O limit here")
+
+    def join(self) -> None:
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+
+
+# --- the contenders
+
+
+def contenders(src: Path, dst: Path) -> dict[str, list[str]]:
+    def shell(text: str) -> list[str]:
+        return ["sh", "-c", text, "sh", str(src), str(dst)]
+
+    found = {
+        "cp -r; sync": shell('cp -r "$1" "$2" && sync'),
+        "vllm-wizard move": [sys.executable, "-m", "wizard", "move", str(src), str(dst), "--yes"],
+        "cp -r && sha256sum": shell('cp -r "$1" "$2" && find "$2" -type f -exec sha256sum {} + > /dev/null'),
+    }
+    if shutil.which("rsync"):
+        found["rsync -a --checksum"] = shell('rsync -a --checksum "$1/" "$2"')
+    return found
+
+
+def run_once(command: list[str], join: Callable[[], None] | None) -> tuple[float, float]:
+    """Seconds and peak memory in MB of one run from cold caches."""
+    subprocess.run(["sync"], check=True)
+    with contextlib.suppress(OSError):
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+    time.sleep(0.5)
+    begin = time.perf_counter()
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, preexec_fn=join)
+    _pid, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{command} failed with {process.returncode}")
+    return seconds, usage.ru_maxrss * 1024 / MB
+
+
+def clear(dst: Path) -> None:
+    shutil.rmtree(dst, ignore_errors=True)
+    shutil.rmtree(dst.parent / ".vllm-wizard-moves", ignore_errors=True)
+
+
+def compare(data: str, source: str, src: Path, dst: Path, runs: int, throttle: Throttle | None) -> list[Row]:
+    size = sum(p.stat().st_size for p in src.rglob("*") if p.is_file())
+    times: dict[str, list[float]] = {}
+    memory: dict[str, float] = {}
+    for n in range(runs):
+        commands = list(contenders(src, dst).items())
+        # Turn the order round: whoever comes after another finds the disk in another state.
+        for name, command in commands if n % 2 == 0 else commands[::-1]:
+            clear(dst)
+            seconds, rss = run_once(command, throttle.join if throttle else None)
+            times.setdefault(name, []).append(seconds)
+            memory[name] = max(rss, memory.get(name, 0.0))
+            print(f"  {data}, {source}: {name}: {seconds:.2f} s", file=sys.stderr)
+    clear(dst)
+    limit = statistics.median(times["cp -r; sync"])
+    rows = []
+    for name, all_seconds in times.items():
+        seconds = statistics.median(all_seconds)
+        rows.append(
+            Row(
+                data,
+                source,
+                name,
+                round(seconds, 2),
+                [round(s, 2) for s in all_seconds],
+                round(size / seconds / MB, 1),
+                round(limit / seconds, 3),
+                round(memory[name], 1) if name.startswith("vllm") else None,
+            )
+        )
+    return rows
+
+
+def table(rows: list[Row]) -> str:
+    lines = ["| data | source | contender | seconds | MB/s | of the limit |", "|---|---|---|---:|---:|---:|"]
+    for r in rows:
+        lines.append(f"| {r.data} | {r.source} | `{r.contender}` | {r.seconds:.2f} | {r.rate_mb_per_s:.0f} | {r.of_limit:.2f} |")
+    peak = max((r.peak_rss_mb or 0.0) for r in rows)
+    return "\n".join([*lines, "", f"Peak memory of the mover: {peak:.0f} MB."])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gb", type=float, default=4.0, help="size of the eight shards (default 4)")
+    parser.add_argument("--small", type=int, default=5000, help="number of small files (default 5000)")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each contender; the median counts")
+    parser.add_argument("--mb-per-s", type=int, default=250, help="limit of the throttled source (default 250)")
+    parser.add_argument("--image-dir", type=Path, default=Path("/dev/shm"), help="where the source's image lies")
+    parser.add_argument("--work-dir", type=Path, default=Path.home(), help="the disk that is copied to")
+    parser.add_argument("--only", choices=("shards", "small"), help="one data set only")
+    parser.add_argument("--source", choices=("throttled", "unthrottled"), help="one kind of source only")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    if os.geteuid() != 0:
+        print("This needs root: a loop device, cold caches and the kernel's read limit.", file=sys.stderr)
+        return 1
+    total = int(args.gb * 1e9)
+    rows: list[Row] = []
+    with (
+        tempfile.TemporaryDirectory(dir=args.work_dir, prefix="move-bench-") as work,
+        loop_device(args.image_dir, int(total * 1.05) + args.small * 45_000 + 300 * MB) as (mount, device),
+    ):
+        os.environ["XDG_STATE_HOME"] = str(Path(work) / "state")
+        sources: dict[str, Path] = {}
+        if args.only != "small":
+            make_shards(mount / "shards", total, 8)
+            sources[f"{args.gb:g} GB in 8 shards"] = mount / "shards"
+        if args.only != "shards":
+            make_small(mount / "small", args.small)
+            sources[f"{args.small} small files"] = mount / "small"
+        for kind in [args.source] if args.source else ["throttled", "unthrottled"]:
+            throttle = Throttle(device, args.mb_per_s * MB) if kind == "throttled" else None
+            label = f"{args.mb_per_s} MB/s" if throttle else "unthrottled"
+            try:
+                for data, src in sources.items():
+                    rows += compare(data, label, src, Path(work) / "copy", args.runs, throttle)
+            finally:
+                if throttle:
+                    throttle.close()
+    if args.json:
+        print(json.dumps([asdict(r) for r in rows], indent=1))
+    else:
+        print(table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    # Children are measured one by one; a limit on open files is the only thing they inherit from here.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.exit(main())
