@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 OptionKind = Literal["flag", "optional_flag", "int", "float", "str", "json", "list", "dict", "choice", "human_int"]
 # flag: takes no value (has a --no- twin where `flags` lists one); optional_flag: may take one;
@@ -24,6 +25,12 @@ class Option:
     computed_choices: bool = False  # the real parser computes them; ours are the known ones
     dotted: bool = False  # --option.key VALUE is understood (dataclass/JSON options)
     also_auto: bool = False  # takes "auto" (or -1) besides a number
+    value_type: str = "str"  # how one value is read: see ``parse.READERS``
+    optional: bool = False  # "" and "None" are read as no value
+    action: str | None = None  # argparse's action or the release's own, where it is not "store"
+    keys: tuple[str, ...] = ()  # top-level keys of a JSON option that takes no others
+    known_values: tuple[str, ...] = ()  # named values of an option that takes others too
+    default_computed: bool = False  # the default is computed when the server starts
 
     @property
     def flag(self) -> str:
@@ -52,6 +59,18 @@ class ImageInfo:
 
 
 @dataclass(frozen=True)
+class ParserRules:
+    """How a release rewrites arguments before argparse reads them."""
+
+    dotted: bool = False  # --option.key VALUE becomes JSON
+    dotted_list: bool = False  # --option.key+ VALUE appends
+    model_flag: Literal["plain", "refused", "moved"] = "moved"  # what ``vllm serve --model X`` does
+    optimization_level: bool = False  # -O3 means --optimization-level 3 (before: --compilation-config)
+    human_dotted: bool = False  # 80g and the like after a dotted key
+    dash_after_dot_kept: bool = False  # "_" is only read as "-" before the first dot
+
+
+@dataclass(frozen=True, eq=False)  # one record a release: identity is enough, and hashing stays cheap
 class Release:
     version: str
     options: tuple[Option, ...]
@@ -69,6 +88,13 @@ class Release:
     exact: bool = True  # False: this is the nearest older release's data for a release not known
     asked: str | None = None  # the version asked for, when not exact
     notes: tuple[str, ...] = field(default=())
+    parser: ParserRules = ParserRules()
+    architecture_kinds: tuple[tuple[str, frozenset[str]], ...] = ()  # ("text generation", {...}) ...
+    image_facts: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False, repr=False)
+
+    def option(self, flag: str) -> Option | None:
+        """The option with exactly this spelling."""
+        return next((o for o in self.options if flag in o.flags), None)
 
 
 @dataclass(frozen=True)

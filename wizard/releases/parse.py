@@ -1,0 +1,511 @@
+"""Read a ``vllm serve`` command line as a release's own parser would, and say what it would refuse.
+
+The walk follows argparse (Python 3.12, what the images ship) and vLLM's FlexibleArgumentParser on top of it:
+unique prefixes, ``_`` for ``-``, ``--flag=value``, dotted keys, ``-O3``, values by ``nargs``. Unlike the real
+parser it goes on after the first fault, so that every one can be named.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from wizard.i18n import _
+
+from .types import ArgProblem, Option, Release
+
+SEPARATOR = "--"  # ends the options
+_NUMBER = re.compile(r"^-\d+$|^-\d*\.\d+$")
+
+
+class BadValue(ValueError):
+    """A value that the release's parser refuses."""
+
+
+# --- values --------------------------------------------------------------------------------------------------
+
+
+def _int(text: str) -> None:
+    try:
+        int(text)
+    except ValueError:
+        raise BadValue(_("{value!r} is not a whole number").format(value=text)) from None
+
+
+def _float(text: str) -> None:
+    try:
+        float(text)
+    except ValueError:
+        raise BadValue(_("{value!r} is not a number").format(value=text)) from None
+
+
+_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
+
+
+def human_int(text: str) -> int:
+    """"32k" is 32000, "32K" is 32768, "1.5m" is 1500000; a decimal before K, M, G, T is refused."""
+    text = text.strip()
+    found = _HUMAN.fullmatch(text)
+    if found:
+        number, suffix = found.groups()
+        power = "kmgt".index(suffix.lower()) + 1
+        if suffix.islower():
+            return int(float(number) * 10 ** (3 * power))
+        if "." in number:
+            raise BadValue(
+                _("{value!r}: no decimals before {suffix}; {better!r} is decimal").format(
+                    value=text, suffix=suffix, better=number + suffix.lower()
+                )
+            )
+        return int(number) << (10 * power)
+    try:
+        return int(text)
+    except ValueError:
+        raise BadValue(
+            _("{value!r} is not a whole number (32k is 32000, 32K is 32768)").format(value=text)
+        ) from None
+
+
+def _human_int(text: str) -> None:
+    human_int(text)
+
+
+def _json(text: str) -> None:
+    load_json(text)
+
+
+def load_json(text: str) -> Any:
+    """The value of a JSON argument; BadValue says what is wrong with it."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BadValue(_("{value!r} is not valid JSON: {problem}").format(value=_short(text), problem=error)) from None
+
+
+def _json_human(text: str) -> Any:
+    """JSON in which bare numbers may carry a suffix (80g), as 0.23 and later read dataclass options."""
+    parts = re.split(r'("(?:[^"\\]|\\.)*")', text)
+    for position in range(0, len(parts), 2):
+        parts[position] = re.sub(
+            r"\b\d+(?:\.\d+)?[kKmMgGtT]\b", lambda m: str(human_int(m.group())), parts[position]
+        )
+    return load_json("".join(parts))
+
+
+def _json_or_str(text: str) -> None:
+    if re.match(r"(?s)^\s*{.*}\s*$", text):
+        load_json(text)
+
+
+def _key_values(text: str) -> None:
+    seen: dict[str, int] = {}
+    for item in text.split(","):
+        parts = [p.strip().lower() for p in item.split("=")]
+        if len(parts) != 2:
+            raise BadValue(_("{value!r} is not of the form name=number,...").format(value=text))
+        try:
+            number = int(parts[1])
+        except ValueError:
+            raise BadValue(_("{value!r}: {item!r} has no number").format(value=text, item=item)) from None
+        if seen.setdefault(parts[0], number) != number:
+            raise BadValue(_("{value!r} names {key!r} twice").format(value=text, key=parts[0]))
+
+
+def _json_or_key_values(text: str) -> None:
+    if re.match(r"(?s)^{.*}$", text):
+        load_json(text)
+    else:
+        _key_values(text)
+
+
+def _json_or_level(text: str) -> None:
+    if text not in ("0", "1", "2", "3"):
+        load_json(text)
+
+
+def _device_ids(text: str) -> None:
+    return
+
+
+READERS: dict[str, Callable[[str], None]] = {
+    "int": _int,
+    "float": _float,
+    "human_int": _human_int,
+    "json": _json,
+    "json_or_str": _json_or_str,
+    "key_values": _key_values,
+    "json_or_key_values": _json_or_key_values,
+    "json_or_level": _json_or_level,
+}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_value(option: Option, text: str, release: Release) -> None:
+    """Raise :class:`BadValue` if one value of an option would be refused."""
+    if option.optional and text in ("", "None"):
+        return
+    if option.also_auto and (text.strip() == "-1" or text.strip().lower() == "auto"):
+        return
+    if option.value_type == "dataclass":
+        _check_dataclass(option, text, release)
+    reader = READERS.get(option.value_type)
+    if reader is not None:
+        reader(text)
+    if option.choices is None or option.computed_choices:
+        return
+    value = text
+    if option.value_type == "lower_underscore":
+        value = text.lower().replace("-", "_")
+    if option.value_type == "int":
+        value = str(int(text))
+    if value not in option.choices:
+        raise BadValue(
+            _("{value!r} is not one of: {choices}").format(value=_short(text), choices=", ".join(option.choices))
+        )
+
+
+def _check_dataclass(option: Option, text: str, release: Release) -> None:
+    value = _json_human(text) if release.parser.human_dotted else load_json(text)
+    if not isinstance(value, dict):
+        raise BadValue(_("{value!r} is not a JSON object").format(value=_short(text)))
+    unknown = [k for k in value if option.keys and k not in option.keys]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], option.keys, 1)
+        hint = _(" (is {near!r} meant?)").format(near=near[0]) if near else ""
+        raise BadValue(
+            _("{flag} has no key {key!r}{hint}; keys: {keys}").format(
+                flag=option.flag, key=unknown[0], hint=hint, keys=", ".join(option.keys)
+            )
+        )
+
+
+# --- options -------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def _by_flag(release: Release) -> dict[str, Option]:
+    table = {flag: option for option in release.options for flag in option.flags}
+    table.setdefault("--help", _HELP)
+    table.setdefault("-h", _HELP)
+    return table
+
+
+_HELP = Option(flags=("--help", "-h"), dest="help", kind="flag", action="help")
+
+
+def normal_spelling(flag: str, keep_after_dot: bool = True) -> str:
+    """"--max_model_len" -> "--max-model-len"; keys after a dot keep their underscores."""
+    if not flag.startswith("--"):
+        return flag
+    head, dot, tail = flag[2:].partition(".")
+    return "--" + head.replace("_", "-") + dot + (tail if keep_after_dot else tail.replace("_", "-"))
+
+
+def find_option(release: Release, spelling: str) -> tuple[Option | None, str]:
+    """The option that a spelling means to the release's parser, and how it was understood.
+
+    ``how`` is "exact", "underscore", "prefix", "dotted" (joined by "+" where several apply), "ambiguous" or
+    "unknown" (then the option is None). A "=value" at the end is not looked at.
+    """
+    name = spelling.split("=", 1)[0]
+    how = []
+    written = name
+    if name.startswith("-") and "." in name and release.parser.dotted and not _NUMBER.match(name):
+        how.append("dotted")
+        name = name.split(".", 1)[0]
+    normal = normal_spelling(name)
+    if normal != name:
+        how.append("underscore")
+    table = _by_flag(release)
+    if normal in table:
+        return table[normal], "+".join(how) or "exact"
+    if normal.startswith("--"):
+        flags = [flag for flag in table if len(normal) > 2 and flag.startswith(normal)]
+        if len(flags) == 1:
+            return table[flags[0]], "+".join([*how, "prefix"])
+        return None, "ambiguous" if flags else "unknown"
+    if re.fullmatch(r"-O\d?|-O=.*", written):
+        level = "--optimization-level" if release.parser.optimization_level else "--compilation-config"
+        if level in table:
+            return table[level], "exact"
+    if len(normal) > 2 and normal[:2] in table and not normal.startswith("--"):
+        return table[normal[:2]], "attached"
+    flags = [flag for flag in table if flag.startswith(normal) and len(normal) > 1]
+    if len(flags) == 1:
+        return table[flags[0]], "+".join([*how, "prefix"])
+    return None, "ambiguous" if flags else "unknown"
+
+
+def full_spelling(release: Release, spelling: str) -> str | None:
+    """The full flag that a prefix or underscore spelling means ("--kv-cache-memory" -> "--kv-cache-memory-bytes")."""
+    name = normal_spelling(spelling.split("=", 1)[0])
+    head, dot, tail = name.partition(".")
+    option, _how = find_option(release, name)
+    if option is None:
+        return None
+    if head in option.flags:
+        return name
+    candidates = [flag for flag in option.flags if flag.startswith(head)]
+    if not candidates:
+        return option.flag + dot + tail
+    return candidates[0] + dot + tail
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One option with its values, or one positional, as the parser takes the command line apart."""
+
+    tokens: tuple[str, ...]  # as written
+    written: str  # the flag as written, without "=value"; "" for a positional
+    option: Option | None
+    how: str  # see find_option; "positional"
+    values: tuple[str, ...]
+    attached: bool = False  # --flag=value
+    keys: tuple[str, ...] = ()  # dotted keys after the option
+
+    @property
+    def flag(self) -> str:
+        """The normal spelling of what was written."""
+        return normal_spelling(self.written)
+
+
+def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
+    """Split what follows ``vllm serve`` into options with their values, and positionals."""
+    found: list[Argument] = []
+    position = 0
+    only_positionals = False
+    while position < len(argv):
+        token = argv[position]
+        if only_positionals or not _looks_like_option(token, release):
+            found.append(Argument((token,), "", None, "positional", (token,)))
+            position += 1
+            continue
+        if token == SEPARATOR:
+            only_positionals = True
+            position += 1
+            continue
+        name, equals, attached = token.partition("=")
+        option, how = find_option(release, name)
+        keys = tuple(normal_spelling(name).split(".")[1:]) if "dotted" in how or (
+            option is None and release.parser.dotted and "." in name
+        ) else ()
+        if how == "attached" and not equals:
+            found.append(Argument((token,), token[:2], option, how, (token[2:],), attached=True))
+            position += 1
+            continue
+        if re.fullmatch(r"-O(\d|=.+)", token):
+            found.append(Argument((token,), "-O", option, how, (token[2:].lstrip("="),), attached=True))
+            position += 1
+            continue
+        values = [attached] if equals else []
+        end = position + 1
+        if not equals:
+            most = _most_values(option, keys)
+            while end < len(argv) and len(values) < most and not _looks_like_option(argv[end], release):
+                values.append(argv[end])
+                end += 1
+            if keys and not values and end < len(argv):  # a dotted key takes whatever comes next
+                values.append(argv[end])
+                end += 1
+        found.append(Argument(tuple(argv[position:end]), name, option, how, tuple(values), bool(equals), keys))
+        position = end
+    return found
+
+
+def _most_values(option: Option | None, keys: tuple[str, ...]) -> int:
+    if keys:
+        return 1
+    if option is None:
+        return 0
+    if option.action in ("store_true", "store_false", "bool", "help"):
+        return 0
+    if option.nargs in ("+", "*"):
+        return 1 << 20
+    if option.nargs is not None and option.nargs.isdigit():
+        return int(option.nargs)
+    return 1
+
+
+def _looks_like_option(token: str, release: Release) -> bool:
+    if len(token) < 2 or not token.startswith("-"):
+        return False
+    if token == SEPARATOR:
+        return True
+    if _NUMBER.match(token):
+        return False
+    if " " in token:
+        name = token.split("=", 1)[0]
+        return "=" in token and " " not in name and find_option(release, name)[0] is not None
+    return True
+
+
+# --- checking ------------------------------------------------------------------------------------------------
+
+
+def check_argv(argv: Sequence[str], version: str, conditions: Iterable[str] = ()) -> list[ArgProblem]:
+    """What the release's parser would refuse in ``argv`` (what follows ``vllm serve``), in order.
+
+    An empty list means that the real parser accepts it; deprecated options are named too (kind
+    "deprecated"). ``conditions`` ("entrypoint:api_server", ...) say how the arguments are given.
+    """
+    from . import load
+
+    release = load(version)
+    problems: list[ArgProblem] = []
+    has_model = False
+    for argument in take_apart(argv, release):
+        if argument.how == "positional":
+            if has_model:
+                problems.append(_stray(argument, release))
+            has_model = True
+            continue
+        problem = check_argument(argument, release, conditions)
+        if problem is not None:
+            problems.append(problem)
+    return problems
+
+
+def refused(problems: Iterable[ArgProblem]) -> list[ArgProblem]:
+    """Those for which the parser stops."""
+    return [p for p in problems if p.kind not in ("ok", "deprecated")]
+
+
+def _stray(argument: Argument, release: Release) -> ArgProblem:
+    return ArgProblem(
+        argument.values[0],
+        "bad_value",
+        _("{value!r} belongs to no option; the model is given once, before the options").format(
+            value=_short(argument.values[0])
+        ),
+    )
+
+
+def check_argument(argument: Argument, release: Release, conditions: Iterable[str] = ()) -> ArgProblem | None:
+    """The problem of one option as written, or None."""
+    option = argument.option
+    if option is None:
+        return unknown_flag(argument, release)
+    if option.dest == "model" and argument.flag == "--model" and "entrypoint:api_server" not in conditions:
+        if release.parser.model_flag == "refused":
+            return ArgProblem(
+                "--model", "bad_value", _("with vllm serve, the model is given without --model, right after serve")
+            )
+        if release.parser.model_flag == "moved":
+            return ArgProblem(
+                "--model",
+                "deprecated",
+                _("with vllm serve, the model is given without --model, right after serve; --model will be removed"),
+            )
+    try:
+        _check_values(argument, option, release)
+    except BadValue as error:
+        return ArgProblem(argument.flag, "bad_value", str(error))
+    if option.deprecated:
+        return ArgProblem(
+            argument.flag, "deprecated", _("{flag} is deprecated in {release}").format(flag=argument.flag, release=release.version)
+        )
+    return None
+
+
+def _check_values(argument: Argument, option: Option, release: Release) -> None:
+    if argument.keys:
+        if not option.dotted:
+            raise BadValue(_("{flag} takes no keys after a dot").format(flag=option.flag))
+        if not argument.values:
+            raise BadValue(_("{flag} needs a value").format(flag=argument.written))
+        key = argument.keys[0].removesuffix("+")
+        if option.keys and key not in option.keys:
+            _check_dataclass(option, json.dumps({key: None}), release)
+        return
+    if _most_values(option, ()) == 0:
+        if argument.attached:
+            raise BadValue(
+                _("{flag} takes no value; write {off} to turn it off").format(
+                    flag=option.flag, off=negative_of(option) or _("nothing")
+                )
+            )
+        return
+    least = 0 if option.nargs in ("?", "*") else int(option.nargs) if option.nargs and option.nargs.isdigit() else 1
+    if len(argument.values) < least:
+        raise BadValue(
+            _("{flag} needs a value").format(flag=argument.written)
+            if least == 1
+            else _("{flag} needs {count} values").format(flag=argument.written, count=least)
+        )
+    if option.action == "StoreBoolean":
+        for value in argument.values:
+            if value.lower() not in ("true", "false"):
+                raise BadValue(_("{flag} takes true or false").format(flag=option.flag))
+        return
+    for value in argument.values:
+        check_value(option, value, release)
+
+
+def negative_of(option: Option) -> str | None:
+    """The spelling that turns a flag off: "--no-enable-lora"."""
+    return next((flag for flag in option.flags if flag.startswith("--no-")), None)
+
+
+def unknown_flag(argument: Argument, release: Release) -> ArgProblem:
+    """What to say of a flag that the release does not take: too old, too new, misspelt, or never there."""
+    from . import flag_spans, next_version, version_key
+
+    flag = argument.flag.split(".", 1)[0]
+    if argument.how == "ambiguous":
+        near = sorted(f for f in _by_flag(release) if f.startswith(flag))
+        return ArgProblem(
+            argument.flag,
+            "misspelt",
+            _("{flag} is ambiguous: {near}").format(flag=flag, near=", ".join(near[:6])),
+            replacement=near[0] if near else None,
+        )
+    runs = flag_spans(flag)
+    here = version_key(release.version)
+    earlier = [r for r in runs if version_key(r[1]) < here]
+    later = [r for r in runs if version_key(r[0]) > here]
+    if earlier:
+        last = earlier[-1][1]
+        gone = next_version(last)
+        return ArgProblem(
+            argument.flag,
+            "removed",
+            _("{flag} was removed in {gone} (last in {last})").format(flag=flag, gone=gone, last=last),
+            since=gone,
+            until=last,
+        )
+    if later:
+        return ArgProblem(
+            argument.flag,
+            "not_yet",
+            _("{flag} came with {first}; {release} does not have it").format(
+                flag=flag, first=later[0][0], release=release.version
+            ),
+            since=later[0][0],
+        )
+    meant = nearest_flag(flag, release)
+    if meant is not None:
+        return ArgProblem(
+            argument.flag,
+            "misspelt",
+            _("no release has {flag}; {near} is near").format(flag=flag, near=meant),
+            replacement=meant,
+        )
+    return ArgProblem(argument.flag, "never_existed", _("no vLLM release has {flag}").format(flag=flag))
+
+
+def nearest_flag(flag: str, release: Release) -> str | None:
+    """The release's flag that a misspelling most likely means, or None."""
+    plain = "--" + flag.lstrip("-").replace("_", "-").lower()
+    table = [f for f in _by_flag(release) if f.startswith("--")]
+    if plain in table:
+        return plain
+    matches = difflib.get_close_matches(plain, table, 1, cutoff=0.87)
+    return matches[0] if matches else None
