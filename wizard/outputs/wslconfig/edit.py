@@ -7,6 +7,7 @@ and every other line still means what it meant.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Mapping
 
 from wizard.errors import BadInput, WizardError
@@ -37,7 +38,8 @@ def edit(data: bytes | None, changes: Mapping[str, str | None], mode: Mode = "ws
     before = parse(data, mode)
     if not before.readable:
         raise WizardError(before.problems[0].message)
-    for key, value in wanted.items():
+    # What keeps WSL from reading on (a refused MAC address) goes first, so that the rest can be seen to count.
+    for key, value in sorted(wanted.items(), key=lambda pair: (pair[1] is not None, pair[0].kind != "mac")):
         data = _remove(data, key, mode) if value is None else _set(data, key, value, mode)
     _verify(before, parse(data, mode), wanted)
     return data
@@ -146,7 +148,8 @@ def _candidates(data: bytes, parsed: Parsed, key: keys.Key, value: str) -> Itera
     newline = _newline(data, encoding)
     newlines = [newline] if newline == "\n" else [newline, "\n"]
     places = list(_section_places(parsed.items, section))
-    end = grammar.decode(data, parsed.mode).starts[-1]
+    text = grammar.decode(data, parsed.mode)
+    end = text.starts[-1]
     for eol in newlines:
         for place in places:
             yield _inserted(data, place, assignment, eol, encoding)
@@ -155,10 +158,15 @@ def _candidates(data: bytes, parsed: Parsed, key: keys.Key, value: str) -> Itera
     for eol in newlines:
         blank = eol if end > begin and not _ends_blank(data[:end], encoding) else ""
         yield _inserted(data, end, blank + header + eol + assignment, eol, encoding)
+        # The line end that is there may only continue a value: one more ends it.
+        more = _encode(eol + header + eol + assignment + eol, encoding)
+        yield data[:end] + more + data[end:]
+    # A file that ends in the middle of a line: before its first header, or before a line that is broken anyway.
     first = next((item.start for item in parsed.items if isinstance(item, Section)), None)
-    if first is not None:
+    broken = [_line_start(text, item.start) for item in parsed.items if isinstance(item, Fault)]
+    for place in [*([] if first is None else [first]), *broken]:
         for eol in newlines:
-            yield _inserted(data, first, header + eol + assignment, eol, encoding)
+            yield _inserted(data, place, header + eol + assignment, eol, encoding)
     for eol in newlines:
         yield data[:begin] + _encode(header + eol + assignment + eol, encoding) + data[begin:]
 
@@ -194,6 +202,14 @@ def _inserted(data: bytes, place: int, lines: str, eol: str, encoding: str) -> b
     if not ends_line and after:
         text += eol
     return before + _encode(text, encoding) + after
+
+
+def _line_start(text: grammar.Text, offset: int) -> int:
+    """The byte offset of the line that the unit at ``offset`` lies on."""
+    at = bisect.bisect_left(text.starts, offset)
+    while at and text.units[at - 1] not in (0x0A, 0x0D):
+        at -= 1
+    return text.starts[at]
 
 
 def _begin(encoding: str) -> int:

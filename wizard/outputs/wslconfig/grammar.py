@@ -73,7 +73,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Fault:
-    """A line that WSL rejects: ``kind`` is one of the ``*_`` constants below, ``detail`` what was wrong there."""
+    """A line that WSL rejects: ``kind`` is one of the constants below, ``detail`` what was wrong there.
+
+    ``start`` is the byte offset of the line's first character (a continued value belongs to one line).
+    """
 
     kind: str
     line: int
@@ -176,6 +179,7 @@ class _Scanner:
         self.at_eof = False
         self.ch = _NUL
         self.line = 0
+        self.first = 0  # index of the first character of the line in hand
         self.trailing_comment = False
         self.key = bytearray()  # section prefix and key name; survives a broken header, as in WSL
         self.section_length = 0
@@ -229,6 +233,7 @@ class _Scanner:
                 return False
             while _is_hspace(self._get()):
                 pass
+            self.first = self._last()
             if self.ch == _CR:
                 if self.at < len(self.units) and self.units[self.at] == _LF:
                     self.at += 1
@@ -259,7 +264,7 @@ class _Scanner:
         self.trailing_comment = False
 
     def _fault(self, kind: str, detail: str) -> None:
-        self.items.append(Fault(kind, self.line, detail, self._offset(self._last())))
+        self.items.append(Fault(kind, self.line, detail, self._offset(self.first)))
         if self.stop_at_fault:
             raise _Stop
         while self.ch not in (_EOF, _LF):

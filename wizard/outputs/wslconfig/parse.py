@@ -159,6 +159,8 @@ def _notes(
         if reading.mode == "wslconfig" and not entry.raw.isascii():
             message = _("letters outside ASCII are cut to something else by WSL: this path will not be found")
             yield Problem(entry.line, counting[entry.line].key, "not_ascii", message)
+    if reading.mode == "wslconf":
+        yield from _wslconf_notes(reading)
     for setting in reading.accepted:
         key = keys.find(setting.key, reading.mode)
         if key is None or key.kind != "size":
@@ -174,6 +176,35 @@ def _notes(
                 "more than the machine has ({ram:.1f} GiB): WSL takes all of it and Windows starves"
             ).format(ram=host_ram_bytes / GIB)
             yield Problem(setting.line, setting.key, "memory_above_host", message)
+
+
+def _wslconf_notes(reading: _Reading) -> Iterator[Problem]:
+    """What a server inside the distribution would miss."""
+    lines = {a.key: a.line for a in reading.accepted}
+
+    def note(key: str, kind: str, message: str) -> Problem:
+        return Problem(lines.get(key), key, kind, message)
+
+    if not reading.flag("boot.systemd"):
+        message = _(
+            "systemd is off: services (a Docker engine of this distribution, vLLM as a service) do not start by themselves; systemd=true under [boot] turns it on"
+        )
+        yield note("boot.systemd", "no_systemd", message)
+    if not reading.flag("interop.enabled"):
+        message = _(
+            "Windows programs cannot be started from here: the wizard can then neither ask Windows for its RAM nor find the Windows profile"
+        )
+        yield note("interop.enabled", "no_interop", message)
+    if not reading.flag("gpu.enabled"):
+        yield note("gpu.enabled", "no_gpu", _("the GPU is kept from this distribution: vLLM cannot see it"))
+    if not reading.flag("automount.enabled"):
+        message = _("Windows drives are not mounted: models on them cannot be found or copied")
+        yield note("automount.enabled", "no_automount", message)
+    elif "metadata" not in reading.values.get("automount.options", "").split(","):
+        message = _(
+            "without metadata in the automount options a file on a Windows drive cannot be closed to others (chmod does nothing there): keep secrets off those drives"
+        )
+        yield note("automount.options", "no_metadata", message)
 
 
 def value_of(key: keys.Key, raw: str) -> str | None:
@@ -259,17 +290,17 @@ class _Reading:
 
     def effective(self, host_ram_bytes: int | None, host_cpus: int | None) -> Effective:
         """What WSL makes of the values: defaults, clamps, and settings that switch others off."""
-        safe = self._flag("wsl2.safeMode")
+        safe = self.flag("wsl2.safeMode")
         processors = self._processors(host_cpus)
         memory = self._memory(host_ram_bytes)
         swap = self._swap(memory)
         mode = self.values.get("wsl2.networkingMode", "Nat")
-        firewall = mode == "Mirrored" or self._flag("wsl2.firewall")
-        dns = self._flag("wsl2.dnsTunneling") and not self.bad_dns_ip
-        virtio = self._flag("wsl2.virtio", default=True)
-        virtiofs = self._flag("wsl2.virtiofs")
-        virtio9p = self._flag("wsl2.virtio9p")
-        gpu = self._flag("wsl2.gpuSupport")
+        firewall = mode == "Mirrored" or self.flag("wsl2.firewall")
+        dns = self.flag("wsl2.dnsTunneling") and not self.bad_dns_ip
+        virtio = self.flag("wsl2.virtio", default=True)
+        virtiofs = self.flag("wsl2.virtiofs")
+        virtio9p = self.flag("wsl2.virtio9p")
+        gpu = self.flag("wsl2.gpuSupport")
         kernel = self.values.get("wsl2.kernel", "")
         if safe:
             self.problem(
@@ -305,9 +336,9 @@ class _Reading:
             processors=processors,
             networking_mode=mode,
             auto_memory_reclaim=self.values.get("experimental.autoMemoryReclaim", "DropCache"),
-            sparse_vhd=self._flag("experimental.sparseVhd"),
+            sparse_vhd=self.flag("experimental.sparseVhd"),
             gpu_support=gpu,
-            localhost_forwarding=self._flag("wsl2.localhostForwarding"),
+            localhost_forwarding=self.flag("wsl2.localhostForwarding"),
             vm_idle_timeout_ms=self._int("wsl2.vmIdleTimeout"),
             instance_idle_timeout_ms=self._int("general.instanceIdleTimeout"),
             dns_tunneling=dns,
@@ -318,7 +349,8 @@ class _Reading:
             kernel=kernel,
         )
 
-    def _flag(self, name: str, default: bool = False) -> bool:
+    def flag(self, name: str, default: bool = False) -> bool:
+        """A boolean's value, else its default in the key table, else ``default``."""
         value = self.values.get(name)
         if value is not None:
             return value == "true"
