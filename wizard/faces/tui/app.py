@@ -212,8 +212,9 @@ class WalkScreen(Screen[None]):
             main.border_subtitle = ""
             return
         glyphs = self.wizard.glyphs
-        marks = (glyphs.up if view.scroll_y > 0 else " ") + (glyphs.down if view.scroll_y < view.max_scroll_y else " ")
-        main.border_subtitle = _("{marks} PgUp PgDn").format(marks=marks)
+        up = f"{glyphs.up} PgUp" if view.scroll_y > 0 else ""
+        down = f"{glyphs.down} PgDn" if view.scroll_y < view.max_scroll_y else ""
+        main.border_subtitle = "  ".join(x for x in (up, down) if x)
 
     def _show_plan(self) -> None:
         if self.size.width < THREE_ZONES:
@@ -406,6 +407,7 @@ class WalkScreen(Screen[None]):
     async def _enter(self, step_id: str) -> None:
         """Make ``step_id`` the step that is shown."""
         self.busy = True
+        self.app.clear_notifications()
         try:
             walk = self.walk
             walk.step_id = step_id
@@ -771,6 +773,7 @@ class WizardApp(App[None]):
         except WizardError as error:
             self.call_from_thread(self._machine_trouble, str(error))
             return
+        self.walk.warm(session)
         self.call_from_thread(self._machine_known, session)  # type: ignore[arg-type]
         self._find_models(session)
 
@@ -862,7 +865,15 @@ class WizardApp(App[None]):
             except (WizardError, OSError) as error:
                 trouble = str(error)
         if not self._stop:
+            session = self._with_models_read_meanwhile(session)
+            self.walk.warm(session)
             self.call_from_thread(self._models_known, session, trouble)  # type: ignore[arg-type]
+
+    def _with_models_read_meanwhile(self, session: Session) -> Session:
+        """``session`` with what was read while the search ran; the same object when there is nothing to add."""
+        held = self.walk.session
+        missing = {} if held is None else {k: v for k, v in held.models.items() if k not in session.models}
+        return replace(session, models={**session.models, **missing}) if missing else session
 
     def _looking(self, on: bool) -> None:
         view = self._model_view()
@@ -885,9 +896,7 @@ class WizardApp(App[None]):
     async def _models_known(self, session: Session, trouble: str) -> None:
         self.models_looking = False
         walk = self.walk
-        held = walk.session
-        if held is not None:
-            session = replace(session, models={**session.models, **held.models})
+        session = self._with_models_read_meanwhile(session)
         if walk.pinned_model:
             # It was only taken because the search still ran: if the plan takes the same now, it need not be kept.
             walk.pinned_model = False
@@ -963,6 +972,8 @@ class WizardApp(App[None]):
                 read = look_at_model(session, self.host, source)
             except (WizardError, OSError) as error:
                 trouble = str(error)
+            else:
+                self.walk.warm(read)
             self.call_from_thread(self._model_read, source, read, trouble, typed)
 
         self.run_worker(work, thread=True, exclusive=True, group="model")
@@ -976,8 +987,9 @@ class WizardApp(App[None]):
                 view.set_error(trouble)
                 view.show(walk)
             return
-        if walk.session is not None:
-            walk.use(replace(walk.session, models={**walk.session.models, **read.models}))
+        if walk.session is not None and source not in walk.session.models:
+            same_facts = walk.session.found is read.found and not set(walk.session.models) - set(read.models)
+            walk.use(read if same_facts else replace(walk.session, models={**walk.session.models, **read.models}))
         walk.pinned_model = False
         walk.answer("model", source)
         if view is not None:

@@ -13,8 +13,8 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from wizard.errors import BadInput
-from wizard.faces.tui.text import source_word, value_text
-from wizard.faces.tui.walk import Walk, same
+from wizard.faces.tui.text import value_text
+from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import Chooser, Control, Cycler, LineInput, MultiChooser, Toggle, glyphs_of
 from wizard.i18n import _
 from wizard.plan_types import Choice, Plan
@@ -48,7 +48,7 @@ class Field(Vertical):
         self.shown: Value | None = None  # what we put in last; the user's own input differs from it
         self.error = ""
         self._note = ""
-        tall = question.kind in ("choice", "multi") and not compact
+        tall = question.kind in ("text", "path", "list", "secret") or (question.kind in ("choice", "multi") and not compact)
         self.set_class(tall, "-tall")
         self.tall = tall
         self.control = self._make_control()
@@ -125,11 +125,6 @@ class Field(Vertical):
             return
         decision = plan.decision(self.question.key)
         note = decision.reason if decision is not None else ""
-        if decision is not None and decision.source in ("user", "cli", "file"):
-            word = source_word(decision.source)
-            note = f"[{word}] {note}" if note else f"[{word}]"
-            if decision.proposed is not None and not same(decision.proposed, decision.value):
-                note += " " + _("The wizard would take {value}.").format(value=value_text(decision.proposed))
         if self.question.kind == "choice" and self.compact:
             choice = next((c for c in choices_of(self.question, plan) if c.value == str(plan.value(self.question.key))), None)
             if choice is not None and choice.against:

@@ -301,12 +301,12 @@ Screen { background: $background; color: $wz-text; layers: base over; }
 .-ascii .frame { border: ascii $wz-line; }
 .-ascii .frame:focus-within { border: ascii $wz-accent; }
 
-#rail { width: 22; padding: 1 1 0 1; }
+#rail { width: 21; padding: 1 0 0 1; }
 #main { width: 1fr; }
-#plan { width: 34; padding: 0 1; }
+#plan { width: 33; padding: 0 0 0 1; }
 #plan-text { height: auto; }
 .-wide #plan { width: 44; }
-.-wide #rail { width: 23; }
+.-wide #rail { width: 22; }
 .-huge #plan { width: 58; }
 .-huge #rail { width: 24; }
 .-narrow #rail, .-narrow #plan { display: none; }
@@ -325,7 +325,7 @@ Field:focus-within { border-left: outer $wz-accent; }
 .-ascii Field:focus-within { border-left: ascii $wz-accent; }
 Field .row { height: auto; }
 Field .label { width: 26; height: auto; padding: 0 1 0 0; }
-Field.-tall .label { width: 1fr; text-style: bold; }
+Field.-tall .label { width: 1fr; }
 Field .unit { width: auto; padding: 0 0 0 1; color: $wz-dim; }
 Field .note { color: $wz-dim; height: auto; }
 Field.-error .note { color: $wz-bad; }

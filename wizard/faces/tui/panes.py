@@ -95,7 +95,7 @@ def plan_pane(walk: Walk, glyphs: Glyphs, width: int, files: Sequence[tuple[str,
     if plan.fit is not None:
         blocks.append(join([heading(_("Memory of each GPU") if len(plan.gpus) > 1 else _("GPU memory"), memory_total(plan), width), text.memory_bar(plan, glyphs, width)]))
     if plan.argv:
-        blocks.append(join([heading(_("Command"), "", width), command(walk, glyphs)]))
+        blocks.append(join([heading(_("Command"), "", width), command(walk, width)]))
     if files:
         blocks.append(join([heading(_("Files"), "", width), file_list(files, glyphs)]))
     return Content("\n\n").join(blocks)
@@ -113,21 +113,18 @@ def heading(title: str, right: str, width: int) -> Content:
     return content([(title, f"bold {ACCENT}"), (" " * gap + right if right else "", DIM)])
 
 
-def command(walk: Walk, glyphs: Glyphs) -> Content:
-    """The command, one flag a line; lines that the last change brought are marked "+", gone ones "-"."""
+def command(walk: Walk, width: int) -> Content:
+    """The command, one flag a line; what the last change brought is marked "+", what it took away "-"."""
     plan = walk.plan
     if plan is None or not plan.argv:
         return Content("")
     now = text.command_lines(plan.argv)
     before = text.command_lines(walk.before.argv) if walk.before is not None else now
-    lines: list[Content] = []
-    for mark, line in text.changed_lines(before, now):
-        if mark == "+":
-            lines.append(content([("+", f"bold {OK}"), (line[1:] if line.startswith(" ") else line, OK)]))
-        elif mark == "-":
-            lines.append(content([("-", f"bold {BAD}"), (line[1:] if line.startswith(" ") else line, DIM)]))
-        else:
-            lines.append(Content.styled(line, TEXT))
+    styles = {"+": OK, "-": BAD, " ": TEXT}
+    lines = [
+        text.hanging(mark + line[1:] if line.startswith(" ") else line, width, 4, styles[mark])
+        for mark, line in text.changed_lines(before, now)
+    ]
     return join(lines)
 
 

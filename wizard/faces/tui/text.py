@@ -5,7 +5,6 @@ Every style is one of the names in ``look.py``; what a colour says, a word or a 
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -244,12 +243,27 @@ def command_lines(argv: Sequence[str]) -> list[str]:
 
 
 def changed_lines(before: Sequence[str], now: Sequence[str]) -> list[tuple[str, str]]:
-    """(mark, line): "+" for a line that is new or changed since ``before``, "-" for one that went, else " "."""
-    result: list[tuple[str, str]] = []
-    for line in difflib.ndiff(list(before), list(now)):
-        if line[:1] != "?":
-            result.append((line[0], line[2:]))
-    return result
+    """(mark, line): "+" for a line that is new or changed since ``before``, "-" for a flag that went, else " ".
+
+    Another model is another command: then nothing is marked.
+    """
+    if not before or not now or before[0] != now[0]:
+        return [(" ", line) for line in now]
+    held = set(before)
+    result = [(" " if line in held else "+", line) for line in now]
+    flags = {line.split()[0] for line in now[1:]}
+    gone = [line for line in before[1:] if line.split()[0] not in flags]
+    return [*result, *(("-", line) for line in gone)]
+
+
+def hanging(line: str, width: int, indent: int, style: str) -> Content:
+    """``line`` folded to ``width``, what follows the first line indented by ``indent``."""
+    if cell_len(line) <= width:
+        return Content.styled(line, style)
+    first, *rest = Content.styled(line, style).wrap(width)
+    body = line[len(first.plain) :].lstrip()
+    folded = Content.styled(body, style).wrap(max(4, width - indent)) if rest else []
+    return join([first, *[Content(" " * indent) + part for part in folded]])
 
 
 # -- files and diffs --------------------------------------------------------------------------------------------

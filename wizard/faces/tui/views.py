@@ -96,6 +96,16 @@ class ProbeLine:
     run: ProbeRun | None = None
 
 
+# Short names, so that what was found has room; a probe that is not listed shows its own label.
+_SHORT = {
+    "gpu": N_("GPU"),
+    "memory": N_("Memory"),
+    "windows": N_("Windows"),
+    "disks": N_("Disks"),
+    "python": N_("Python"),
+    "vllm": N_("vLLM"),
+    "ports": N_("Ports"),
+}
 SLOW_S = 2.0  # a probe that has not answered by then is named
 
 
@@ -110,10 +120,8 @@ class MachineView(StepView):
         self._frame = 0
 
     def above(self) -> Iterator[Widget]:
-        yield Static(id="probes", classes="block")
-
-    def below(self) -> Iterator[Widget]:
         yield Static(id="problems", classes="block")
+        yield Static(id="probes", classes="block")
 
     def on_mount(self) -> None:
         self.query_one("#problems").display = False
@@ -122,7 +130,7 @@ class MachineView(StepView):
     def start(self, names: Mapping[str, str]) -> None:
         """Show the probes (name -> label) as being asked."""
         for name, label in names.items():
-            self.probes.setdefault(name, ProbeLine(name, _(label)))
+            self.probes.setdefault(name, ProbeLine(name, _(_SHORT.get(name, label))))
         self.draw_probes()
 
     def answered(self, run: ProbeRun) -> None:
@@ -153,26 +161,31 @@ class MachineView(StepView):
         return join(lines)
 
     def _probe_line(self, line: ProbeLine, title: str, glyphs: Glyphs, width: int) -> Content:
+        mark, mark_style, told, told_style = self._probe_words(line, glyphs)
+        seconds = f"  {line.run.seconds:.1f} s" if line.run is not None and line.run.seconds >= 0.15 else ""
+        indent = 2 + cell_len(title) + 2
+        room = max(12, width - indent)
+        lines = Content.assemble((told, told_style), (seconds, DIM)).wrap(room)
+        head = content([(mark + " ", f"bold {mark_style}"), (title + "  ", TEXT)])
+        return join([head + lines[0], *[Content(" " * indent) + rest for rest in lines[1:]]])
+
+    def _probe_words(self, line: ProbeLine, glyphs: Glyphs) -> tuple[str, str, str, str]:
+        """Glyph, its style, what is said, and that one's style."""
         run = line.run
         if run is None:
-            seconds = time.monotonic() - line.started
             if self.finished:
-                return content([(f"{glyphs.blocked} ", WARN), (title, TEXT), ("  " + _("gone on without it"), DIM)])
-            mark = glyphs.spinner[self._frame % len(glyphs.spinner)]
-            told = _("asking") + glyphs.ellipsis
+                return glyphs.attention, WARN, _("gone on without it"), DIM
+            spinner = glyphs.spinner[self._frame % len(glyphs.spinner)]
+            seconds = time.monotonic() - line.started
             if seconds >= SLOW_S:
-                told = _("no answer for {seconds}; Enter goes on without it").format(seconds=text.duration(seconds))
-            return content([(mark + " ", ACCENT), (title, TEXT), ("  " + told, DIM)])
-        time_text = f"{run.seconds:.1f} s" if run.seconds >= 0.05 else ""
-        room = max(10, width - cell_len(title) - 4 - (len(time_text) + 1 if time_text else 0))
-        if run.ok:
-            mark, style, told = glyphs.done, OK, run.summary or _("fine")
-        elif run.timed_out:
-            mark, style, told = glyphs.attention, WARN, _("timed out: {why}").format(why=run.reason or run.summary) if (run.reason or run.summary) else _("timed out")
-        else:
-            mark, style, told = glyphs.attention, WARN, run.reason or run.summary or _("no answer")
-        told = pad(told, room, glyphs.ellipsis) if time_text else clip(told, room, glyphs.ellipsis)
-        return content([(mark + " ", f"bold {style}"), (title, TEXT), ("  " + told, TEXT if run.ok else style), (" " + time_text if time_text else "", DIM)])
+                told = _("no answer for {time} {dots} Enter goes on without it").format(time=text.duration(seconds), dots=glyphs.dash)
+                return spinner, WARN, told, WARN
+            return spinner, ACCENT, _("asking") + glyphs.ellipsis, DIM
+        if run.timed_out:
+            return glyphs.attention, WARN, _("timed out: {why}").format(why=run.reason or _("no answer")), WARN
+        if not run.ok:
+            return glyphs.attention, WARN, run.reason or run.summary or _("no answer"), WARN
+        return glyphs.done, OK, run.summary or _("fine"), TEXT
 
     def _probe_summary(self, glyphs: Glyphs) -> Content:
         waiting = self.waiting()
@@ -196,10 +209,9 @@ class MachineView(StepView):
             return
         found = text.by_severity(walk.plan.machine.problems)
         if found:
-            head = ngettext("{n} thing to know", "{n} things to know", len(found)).format(n=len(found))
-            box.update(join([panes.heading(head, "", self.room()), Content(""), text.problems(found, glyphs)]))
+            box.update(join([text.problems(found, glyphs), Content(""), panes.heading(_("What was found"), "", self.room())]))
         else:
-            box.update(content([(f"{glyphs.done} ", OK), (_("Nothing stands in the way."), TEXT)]))
+            box.update(content([(f"{glyphs.done} ", OK), (_("Nothing stands in the way.") + "\n", TEXT)]))
         box.display = True
 
     def first_focus(self) -> Widget | None:
@@ -318,15 +330,15 @@ class ModelEntry:
 
 
 _ORIGINS = {
-    "huggingface": N_("Hugging Face cache"),
+    "huggingface": N_("HF cache"),
     "modelscope": N_("ModelScope"),
     "lmstudio": N_("LM Studio"),
     "folder": N_("folder"),
     "gguf": N_("GGUF file"),
 }
 _MOUNTS = {
-    "windows-drive": N_("Windows drive, slow"),
-    "network": N_("network drive, slow"),
+    "windows-drive": N_("slow: Windows drive"),
+    "network": N_("slow: network drive"),
     "memory": N_("in memory"),
 }
 
@@ -355,14 +367,27 @@ def model_entries(plan: Plan, so_far: Sequence[FoundModel] | None = None) -> lis
         if choice.value in seen:
             continue
         seen.add(choice.value)
+        size, precision = _recipe_facts(plan, choice.value)
         entries.append(
-            ModelEntry(choice.value, choice.label, "recipe", "", "", choice.against, choice.note, choice.recommended, not choice.disabled)
-        )
+            ModelEntry(
+                choice.value, choice.label, "recipe", size, precision, choice.against, choice.note,
+                choice.recommended, not choice.disabled,
+            )
+        )  # fmt: skip
     current = plan.value("model")
     if current is not None and str(current) not in seen:
         entries.append(ModelEntry(str(current), str(current), "other", note=_("typed in")))
     order = {"other": 0, "here": 1, "recipe": 2}
     return sorted(entries, key=lambda e: (order[e.group], not e.selectable))
+
+
+def _recipe_facts(plan: Plan, model_id: str) -> tuple[str, str]:
+    """(size, precision) of a recipe's checkpoint, as words."""
+    hit = plan.session.recipes.find(model_id)
+    if hit is None:
+        return "", ""
+    variant = hit[1]
+    return (text.gib(variant.weight_bytes) if variant.weight_bytes is not None else ""), variant.precision
 
 
 _GROUPS = {"here": N_("On this machine"), "recipe": N_("Recipes (downloaded at the first start)"), "other": N_("Given by you")}
@@ -387,21 +412,19 @@ def _model_drawer(entry: ModelEntry, view: Widget) -> Any:
     def draw(width: int, cursor: bool, chosen: bool) -> list[Content]:
         glyphs = glyphs_of(view)
         mark = glyphs.radio_on if chosen else glyphs.radio_off if entry.selectable else glyphs.blocked
-        tail = entry.trouble or entry.where or entry.note
-        tail_width = min(cell_len(tail), max(12, width // 3)) if tail else 0
-        size_width = 10 if entry.size else 0
-        name_width = max(12, width - 2 - size_width - tail_width - 4)
+        mark = mark.ljust(len(glyphs.radio_on)) + " "
+        tail = entry.trouble or entry.where
+        tail_width = 10 if width < 56 else 21 if width < 80 else 40
+        name_width = max(10, width - len(mark) - 10 - tail_width - 2 - 3)  # 3: the mark of rows out of sight
+        name = entry.name if cell_len(entry.name) <= name_width else entry.name.rsplit("/", 1)[-1]
         style = f"bold {ACCENT}" if cursor else BOLD if chosen else TEXT if entry.selectable else DIM
-        return [
-            content(
-                [
-                    (mark.ljust(len(glyphs.radio_on)) + " ", ACCENT if chosen else DIM),
-                    (pad(entry.name, name_width, glyphs.ellipsis), style),
-                    (f"{entry.size:>{size_width}}" if size_width else "", TEXT),
-                    ("  " + clip(tail, tail_width, glyphs.ellipsis) if tail else "", WARN if entry.trouble else DIM),
-                ]
-            )
+        parts: list[Part] = [
+            (mark, ACCENT if chosen else DIM),
+            (pad(name, name_width, glyphs.ellipsis), style),
+            (f"{entry.size:>10}  ", TEXT if entry.selectable else DIM),
+            (clip(tail, tail_width, glyphs.ellipsis), WARN if entry.trouble or "slow" in tail else DIM),
         ]
+        return [content(parts)]
 
     return draw
 
@@ -657,7 +680,7 @@ class ReviewView(StepView):
         glyphs = glyphs_of(self)
         self.query_one("#review-top", Static).update(self._top(plan, glyphs))
         rows = self.query_one("#review-files", Rows)
-        width = max((cell_len(c.path) for c in self.changes), default=0)
+        width = max((cell_len(short_path(c)) for c in self.changes), default=0)
         rows.set_rows([Row(c.path, change_drawer(c, width, self)) for c in self.changes])
         rows.display = bool(self.changes) and not self.written
         out_dir = self.field_of("out_dir")
@@ -704,28 +727,33 @@ def state_word(state: str) -> str:
     return _(_STATES[state][0]) if state in _STATES else state
 
 
+def short_path(change: Any) -> str:
+    """The file's name; the whole path of a file that lies elsewhere than in the chosen folder."""
+    return str(change.path) if change.spec.path.startswith("/") else str(change.spec.path)
+
+
 def change_drawer(change: Any, width: int, view: Widget) -> Any:
     def draw(room: int, cursor: bool, chosen: bool) -> list[Content]:
         glyphs = glyphs_of(view)
         word, style = _STATES[change.state.value]
         name_width = min(width, max(12, room - 14))
-        return [
-            content(
-                [
-                    ((glyphs.cursor if cursor else " ") + " ", ACCENT),
-                    (text.clip_left(change.path, name_width, glyphs.ellipsis).ljust(name_width), f"bold {ACCENT}" if cursor else TEXT),
-                    ("  " + _(word), style),
-                    ("  " + _("secret, 0600") if change.spec.secret else "", DIM),
-                ]
-            ).truncate(room)
+        name = text.clip_left(short_path(change), name_width, glyphs.ellipsis)
+        told = (_("secret, mode 0600; ") if change.spec.secret else "") + change.spec.title
+        parts: list[Part] = [
+            ((glyphs.cursor if cursor else " ") + " ", ACCENT),
+            (pad(name, name_width, glyphs.ellipsis), f"bold {ACCENT}" if cursor else TEXT),
+            ("  " + pad(_(word), 8), style),
         ]
+        left = room - content(parts).cell_length - 2
+        parts.append(("  " + clip(told, left, glyphs.ellipsis) if left > 8 else "", DIM))
+        return [content(parts)]
 
     return draw
 
 
 def change_content(change: Any, width: int) -> Content:
     """A file's heading and its diff."""
-    head = panes.heading(change.spec.title or change.path, state_word(change.state.value), width)
+    head = panes.heading(short_path(change), state_word(change.state.value), width)
     if change.state.value == "same":
         return join([head, Content.styled(_("Stands there already, exactly like this."), DIM)])
     notes = [Content.styled(n, WARN) for n in change.notes]

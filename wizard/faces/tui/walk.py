@@ -41,6 +41,11 @@ class Walk:
         self.session = replace(session, answers=self.answers, secrets=self.secrets)
         self._replan()
 
+    def warm(self, session: Session) -> None:
+        """Plan over ``session`` once and drop the plan. The first plan over new facts ranks every model, which
+        takes a while: done in a thread, the same plan is then made at once where it is shown."""
+        self._plan(replace(session, answers=self.answers, secrets=self.secrets))
+
     def _replan(self) -> None:
         if self.session is None:
             return

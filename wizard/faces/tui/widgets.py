@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from wizard.faces.tui.look import UNICODE, Glyphs
-from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, Part, clip, content, join, pad
+from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, pad
 from wizard.i18n import _
 from wizard.plan_types import Choice
 from wizard.session import Value
@@ -411,20 +411,26 @@ class Chooser(Rows):
             glyphs = glyphs_of(self)
             mark = glyphs.radio_on if chosen else glyphs.blocked.center(len(glyphs.radio_on)) if choice.disabled else glyphs.radio_off
             style = f"bold {ACCENT}" if cursor else BOLD if chosen else DIM if choice.disabled else TEXT
-            parts: list[Part] = [(f"{mark} ", ACCENT if chosen else DIM), (choice.label if explain else pad(choice.label, label_width), style)]
-            if choice.recommended:
-                parts.append(("  " + _("recommended"), OK))
+            parts: list[Part] = [(f"{mark} ", ACCENT if chosen else DIM)]
             if explain:
+                parts.append((choice.label, style))
+                if choice.recommended:
+                    parts.append(("  " + _("recommended"), OK))
                 indent = len(glyphs.radio_on) + 1
                 lines = [content(parts)]
                 lines += wrapped(choice.note, width, indent, DIM)
                 if choice.against:
-                    lines += wrapped(_("Against: {text}").format(text=choice.against), width, indent, BAD if choice.disabled else "$wz-warn")
+                    against = _("Against: {text}").format(text=choice.against)
+                    lines += wrapped(against, width, indent, BAD if choice.disabled else WARN)
                 return lines
-            used = content(parts).cell_length + 2
-            note = choice.against if (choice.against and (choice.disabled or not choice.note)) else choice.note
-            parts.append(("  " + clip(note, max(0, width - used - 4), glyphs.ellipsis), "$wz-warn" if note == choice.against and note else DIM))
-            return [content(parts)]
+            parts.append((pad(choice.label, label_width), style))
+            note, note_style = (choice.against, WARN) if choice.against else (choice.note, DIM)
+            if choice.recommended:
+                parts.append(("  " + _("recommended"), OK))
+            room = width - content(parts).cell_length - 2 - 4  # 4: the mark of rows out of sight
+            if note and room >= 8:
+                parts.append(("  " + clip(note, room, glyphs.ellipsis), note_style))
+            return [content(parts).truncate(width)]
 
         return draw
 

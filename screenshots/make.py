@@ -1,0 +1,219 @@
+"""Make the pictures of the walk from recorded machines: ``python -m screenshots.make [NAME ...]``.
+
+Each scene drives the real application on a recorded machine to a step, then writes NAME.svg and NAME.png beside
+this file. Nothing here is drawn by hand; ``--check`` says which pictures no longer match the application.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+MACHINES = HERE.parent / "tests" / "machines"
+FONT = "DejaVu Sans Mono"
+OUT_DIR = "/home/user/vllm"  # shown in the pictures; nothing is written
+
+Act = Callable[[Any, Any], Awaitable[None]]  # (app, pilot)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One picture: a machine, a size in cells, the step, and what is done there before it is taken."""
+
+    name: str
+    machine: str
+    step: str = "machine"
+    size: tuple[int, int] = (100, 30)
+    theme: str = "wizard-dark"
+    ascii_only: bool = False
+    answers: tuple[tuple[str, Any], ...] = ()
+    act: Act | None = None
+
+
+def keys(*names: str) -> Act:
+    async def press(app: Any, pilot: Any) -> None:
+        for name in names:
+            await pilot.press(name)
+            await pilot.pause()
+
+    return press
+
+
+async def filter_flags(app: Any, pilot: Any) -> None:
+    from textual.widgets import Input
+
+    app.screen.query_one("#flag-filter", Input).focus()
+    await pilot.press(*"cache")
+    await pilot.press("enter")
+    await settle(app, pilot)
+
+
+async def moving(app: Any, pilot: Any) -> None:
+    """A move under way, with figures that do not depend on the clock."""
+    from wizard.faces.tui.views import MoveView
+    from wizard.models.move_types import Progress, Stage
+
+    view = app.walk_screen.view
+    if isinstance(view, MoveView):
+        total = app.walk.plan.move.size_bytes or 16 * 1024**3
+        view.progress = Progress(int(total * 0.62), total, 5, 11, 214 * 1024**2, total * 0.38 / (214 * 1024**2), Stage.COPY)
+        view.state = "running"
+        view.draw()
+
+
+async def written(app: Any, pilot: Any) -> None:
+    """The last step after writing; nothing is written for a picture."""
+    from wizard.faces.tui.views import ReviewView
+
+    view = app.walk_screen.view
+    if isinstance(view, ReviewView):
+        view.written = True
+        app.walk_screen.show()
+
+
+SCENES = (
+    Scene("machine", "wsl2-rtx4090-desktop"),
+    Scene("machine-problems", "wsl2-rtx5070-laptop-old-driver"),
+    Scene("model", "wsl2-rtx3060-model-on-d", "model"),
+    Scene("move", "wsl2-rtx3060-model-on-d", "move", act=moving),
+    Scene("runtime", "wsl2-rtx4090-desktop", "runtime"),
+    Scene("flags", "wsl2-rtx4090-desktop", "flags"),
+    Scene("flags-single", "wsl2-rtx4090-desktop", "flags", act=filter_flags),
+    Scene("wsl", "wsl2-rtx3060-model-on-d", "wsl"),
+    Scene("access", "wsl2-rtx4090-desktop", "access", answers=(("access", "network"),)),
+    Scene("review", "wsl2-rtx3060-model-on-d", "review"),
+    Scene("diff", "wsl2-rtx3060-model-on-d", "review", act=keys("shift+tab", "shift+tab", "enter")),
+    Scene("written", "wsl2-rtx3060-model-on-d", "review", act=written),
+    Scene("plan", "wsl2-rtx4090-desktop", "flags", act=keys("f2")),
+    Scene("help", "wsl2-rtx4090-desktop", "flags", act=keys("f1")),
+    Scene("palette", "wsl2-rtx4090-desktop", "flags", act=keys("ctrl+p", "k", "v")),
+    Scene("narrow", "wsl2-rtx4090-desktop", "model", size=(80, 24)),
+    Scene("wide", "native-4x-h200", "flags", size=(160, 50)),
+    Scene("light", "wsl2-rtx4090-desktop", "model", theme="wizard-light"),
+    Scene("ascii", "wsl2-rtx4090-desktop", "model", size=(80, 24), ascii_only=True),
+)
+
+
+async def settle(app: Any, pilot: Any, timeout_s: float = 30.0) -> None:
+    """Wait until nothing is under way: probes, models, timers, drawing."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout_s
+    while loop.time() < end:
+        await pilot.pause(0.05)
+        busy = [w for w in app.workers if not w.is_finished]
+        if app.walk.plan is not None and not app.models_looking and not busy:
+            break
+    await pilot.pause(0.5)
+    while [w for w in app.workers if not w.is_finished] and loop.time() < end:
+        await pilot.pause(0.05)
+    await pilot.pause()
+
+
+def make_app(scene: Scene) -> Any:
+    """The application on the scene's machine, as a user would start it there."""
+    from wizard.faces.tui.app import WizardApp
+    from wizard.host import open_host
+    from wizard.session import Answers
+
+    return WizardApp(
+        open_host(MACHINES / scene.machine),
+        Answers(user=dict(scene.answers)),
+        out_dir=OUT_DIR,
+        theme=scene.theme,
+        ascii_only=scene.ascii_only,
+    )
+
+
+async def play(scene: Scene, app: Any, pilot: Any) -> None:
+    """Bring the application to what the scene shows."""
+    await settle(app, pilot)
+    steady_times(app)
+    if scene.step != "machine":
+        for step in app.walk.steps():
+            if step.id == scene.step:
+                break
+            app.walk.visited.add(step.id)
+        app.walk_screen.go_to(scene.step)
+        await settle(app, pilot)
+    if scene.act is not None:
+        await scene.act(app, pilot)
+        await pilot.pause(0.2)
+    await pilot.pause()
+
+
+def steady_times(app: Any) -> None:
+    """Times differ from run to run; pictures do not show them."""
+    from dataclasses import replace
+
+    view = app.walk_screen.views["machine"]
+    for line in view.probes.values():
+        if line.run is not None:
+            line.run = replace(line.run, seconds=0.0)
+    app.walk_screen.show()
+
+
+async def svg_of(scene: Scene) -> str:
+    app = make_app(scene)
+    async with app.run_test(size=scene.size) as pilot:
+        await play(scene, app, pilot)
+        return steady_ids(app.export_screenshot(title=f"vllm-wizard: {scene.name}"))
+
+
+def steady_ids(svg: str) -> str:
+    """Rich puts a random number into class names: the same picture shall give the same bytes."""
+    found = re.search(r"terminal-(\d+)", svg)
+    return svg.replace(found[0], "terminal-wizard") if found else svg
+
+
+def png_of(svg: str) -> bytes:
+    """The picture as PNG, in a font that keeps the columns."""
+    import resvg_py
+
+    text = re.sub(r"@font-face\s*{[^}]*}", "", svg)
+    text = text.replace("Fira Code", FONT).replace("font-family: arial", f"font-family: {FONT}")
+    made = resvg_py.svg_to_bytes(svg_string=text, zoom=1, font_family=FONT, monospace_family=FONT)
+    return bytes(made)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these scenes")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a picture differs")
+    parser.add_argument("--out", type=Path, default=HERE)
+    args = parser.parse_args(argv)
+    os.environ.pop("NO_COLOR", None)
+    unknown = set(args.names) - {s.name for s in SCENES}
+    if unknown:
+        parser.error(f"no scene is called {', '.join(sorted(unknown))}")
+    stale = 0
+    for scene in SCENES:
+        if args.names and scene.name not in args.names:
+            continue
+        if not (MACHINES / scene.machine).is_dir():
+            print(f"{scene.name}: no recorded machine {scene.machine}", file=sys.stderr)
+            stale += 1
+            continue
+        svg = asyncio.run(svg_of(scene))
+        path = args.out / f"{scene.name}.svg"
+        if args.check:
+            if not path.exists() or path.read_text(encoding="utf-8") != svg:
+                print(f"{scene.name}: differs")
+                stale += 1
+            continue
+        args.out.mkdir(parents=True, exist_ok=True)
+        path.write_text(svg, encoding="utf-8")
+        path.with_suffix(".png").write_bytes(png_of(svg))
+        print(path.with_suffix(".png").name)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
