@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from wizard.errors import BadInput, WizardError
@@ -119,6 +119,7 @@ def test_wrong_wishes_are_refused(key: str, value: str) -> None:
         edit(b"[wsl2]\n", {key: value})
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20).map(lambda t: t + "\n\t\b"[: len(t) % 4]))
 @example('C:\\new "dir"\\# x ')
 def test_any_text_can_be_written_and_is_read_back(text: str) -> None:
@@ -178,6 +179,7 @@ def said(data: bytes, without: set[str]) -> list[tuple[str, object]]:
     return rest
 
 
+@settings(deadline=None)
 @given(FILES, CHANGES)
 def test_any_file_survives_but_for_the_keys_we_set(data: bytes, chosen: tuple[list[str], list[bool]]) -> None:
     wanted = {key: None if remove else GOOD[key] for key, remove in zip(*chosen, strict=True)}
@@ -195,6 +197,7 @@ def test_any_file_survives_but_for_the_keys_we_set(data: bytes, chosen: tuple[li
     assert parsed.encoding == parse(data).encoding
 
 
+@settings(deadline=None)
 @given(FILES, st.sampled_from(sorted(GOOD)))
 def test_one_change_touches_one_place_only(data: bytes, name: str) -> None:
     after = edit(data, {name: GOOD[name]})
@@ -216,6 +219,7 @@ def test_one_change_touches_one_place_only(data: bytes, name: str) -> None:
         assert prefix + suffix >= len(data)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=80))
 def test_bytes_of_any_kind_are_edited_or_refused(data: bytes) -> None:
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wizard.outputs.wslconfig import Parsed, keys, parse
@@ -339,6 +339,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.one_of(st.binary(max_size=60), st.lists(WORDS, max_size=25).map(lambda w: "".join(w).encode())), st.booleans())
 def test_reading_never_fails(data: bytes, conf: bool) -> None:
     parsed = parse(data, "wslconf" if conf else "wslconfig", **HOST)
@@ -347,6 +348,7 @@ def test_reading_never_fails(data: bytes, conf: bool) -> None:
     assert all(1 <= a.line <= lines for a in parsed.accepted)
 
 
+@settings(deadline=None)
 @given(st.lists(WORDS, max_size=25).map("".join))
 def test_the_same_text_says_the_same_in_every_encoding(text: str) -> None:
     forms = (text.encode(), text.encode("utf-8-sig"), b"\xff\xfe" + text.encode("utf-16-le"))
