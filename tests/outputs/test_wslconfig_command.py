@@ -1,0 +1,176 @@
+"""``vllm-wizard wslconfig``, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wizard.__main__ import main
+
+HOST = ["--host-ram-bytes", str(32 << 30), "--host-cpus", "16"]
+MACHINES = Path(__file__).parents[1] / "machines"
+
+
+def run(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["wslconfig", *words])
+    out, err = capfd.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / ".wslconfig"
+    path.write_bytes(b"[wsl2]\nmemory=20GB\nswap=6 GB\nprocessors=99\n")
+    return path
+
+
+def test_check_prints_exact_json(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capfd, "check", str(file), *HOST, "--json")
+    assert (code, err) == (1, "")
+    data = json.loads(out)
+    assert data["accepted"] == [
+        {"key": "wsl2.memory", "raw": "20GB", "value": str(20 << 30), "line": 2},
+        {"key": "wsl2.processors", "raw": "99", "value": "99", "line": 4},
+    ]
+    assert [(p["line"], p["key"], p["kind"]) for p in data["problems"]] == [
+        (3, "wsl2.swap", "invalid_memory"),
+        (None, "wsl2.processors", "too_many_processors"),
+    ]
+    effective = data["effective"]
+    assert (effective["memory_bytes"], effective["swap_bytes"], effective["processors"]) == (20 << 30, 5 << 30, 16)
+
+
+def test_words_and_options_may_stand_in_any_order(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    first = run(capfd, "check", str(file), *HOST, "--json")
+    for words in (
+        ["--json", "check", *HOST, str(file)],
+        [*HOST, "check", "--json", str(file)],
+        ["check", "--json", str(file), *HOST],
+    ):
+        assert run(capfd, *words) == first
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"[wsl2]\nmemory=20GB\n", 0),
+        (b"", 0),
+        (b"\xfe\xff\0[", 1),
+        (b"[wsl2]\nmacAddress=1\n", 1),
+        (b"\xff\xff\xff", 1),
+        (b"[wsl2]\nmemory=99GB\n", 0),
+    ],
+)
+def test_check_gives_json_for_every_file(
+    content: bytes, code: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.wslconfig"
+    path.write_bytes(content)
+    got, out, _err = run(capfd, "check", str(path), *HOST, "--json")
+    assert got == code
+    assert set(json.loads(out)) >= {"accepted", "problems", "effective", "fatal", "encoding", "mode", "notes"}
+    got, out, _err = run(capfd, "check", str(path), *HOST)
+    assert (got, out != "") == (code, True)
+
+
+def test_without_the_hosts_figures_what_depends_on_them_is_null(
+    file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file.write_bytes(b"[wsl2]\n")
+    code, out, _err = run(capfd, "check", str(file), "--json")
+    assert code == 0
+    assert json.loads(out)["effective"]["memory_bytes"] is None
+    assert "--host-ram-bytes" in run(capfd, "check", str(file))[1]
+
+
+@pytest.mark.parametrize("name", ["wsl.conf", "my-wsl.conf", "a.wslconf"])
+def test_wsl_conf_is_known_by_its_name(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"[boot]\nsystemd=true\n; x\n[user]\ndefault=ann\n")
+    code, out, _err = run(capfd, "check", str(path), "--json")
+    data = json.loads(out)
+    assert (code, data["mode"], data["complete"], len(data["accepted"])) == (1, "wslconf", False, 1)
+    other = tmp_path / "other"
+    other.write_bytes(path.read_bytes())
+    assert json.loads(run(capfd, "check", str(other), "--wsl-conf", "--json")[1])["mode"] == "wslconf"
+    assert json.loads(run(capfd, "check", str(other), "--json")[1])["mode"] == "wslconfig"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "/there/is/no/file"],
+        ["check", "/tmp"],
+        ["check", "a", "b"],
+        ["check", "--host-cpus", "0", "/dev/null"],
+        ["check", "--host-ram-bytes", "32GB", "/dev/null"],
+        ["tune", "--weights-gib", "nan"],
+        ["guess"],
+        [],
+        ["edit"],
+        ["edit", "/dev/null"],
+        ["edit", "wsl2.memory=1GB"],
+    ],
+)
+def test_wrong_input_is_2_with_one_line(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capfd, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("vllm-wizard: ")
+    assert "Traceback" not in err
+
+
+def test_check_reads_standard_input(
+    file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with file.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        code, out, _err = run(capfd, "check", "-", "--json")
+    assert (code, len(json.loads(out)["accepted"])) == (1, 2)
+
+
+def test_check_and_tune_look_at_a_recorded_machine(capfd: pytest.CaptureFixture[str]) -> None:
+    machine = ["--machine", str(MACHINES / "wsl2-rtx3060-model-on-d")]
+    code, out, _err = run(capfd, "check", *machine, "--json")
+    data = json.loads(out)
+    assert code in (0, 1)
+    assert data["file"].endswith("/.wslconfig")
+    assert data["effective"]["processors"] is not None
+    code, out, _err = run(capfd, "tune", *machine, "--json", "--weights-gib", "8", "--keep-alive")
+    data = json.loads(out)
+    assert code == 0
+    assert data["changes"]["wsl2.vmIdleTimeout"] == "-1"
+    assert all(s["reason"] for s in data["settings"])
+    assert "wsl2.memory" in run(capfd, "tune", *machine, "--weights-gib", "8")[1]
+
+
+def test_verify_says_whether_the_file_is_in_force(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _err = run(capfd, "verify", "--machine", str(MACHINES / "wsl2-rtx3060-model-on-d"), "--json")
+    data = json.loads(out)
+    assert code == (0 if data["in_force"] else 1)
+    assert data["in_force"] == (not data["reasons"])
+    assert run(capfd, "verify", "--machine", str(MACHINES / "native-t4"))[0] == 1
+
+
+def test_edit_shows_a_diff_and_writes_only_when_told(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = file.read_bytes()
+    code, out, _err = run(capfd, "edit", str(file), "wsl2.memory=24GB", "--remove", "wsl2.processors")
+    assert (code, file.read_bytes()) == (0, before)
+    assert "+memory=24GB" in out
+    code, out, _err = run(capfd, "edit", str(file), "wsl2.memory=24GB", "--remove", "wsl2.processors", "--yes", "--json")
+    assert (code, json.loads(out)["written"]) == (0, True)
+    assert file.read_bytes() == b"[wsl2]\nmemory=24GB\nswap=6 GB\n"
+    assert main(["undo"]) == 0
+    assert file.read_bytes() == before
+    capfd.readouterr()
+    code, out, err = run(capfd, "edit", str(file), "wsl2.memory=24 GB")
+    assert (code, out) == (2, "")
+    assert "24 GB" in err
+
+
+def test_a_new_file_is_made(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "new" / ".wslconfig"
+    path.parent.mkdir()
+    assert run(capfd, "edit", str(path), "wsl2.memory=24GB", "--yes")[0] == 0
+    assert path.read_bytes().endswith(b"[wsl2]\nmemory=24GB\n")
