@@ -5,98 +5,118 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 
 from wizard.i18n import _
-from wizard.recipes.args import ArgWithReason, LeftOut, RecipeArgs
-from wizard.recipes.book import release_key
-from wizard.releases.types import Option, Release
+from wizard.recipes.args import ArgWithReason, LeftOut, RecipeArgs, last_wins
+from wizard.releases import version_key
+from wizard.releases.parse import check_argument, find_option, full_spelling, normal_spelling, take_apart
+from wizard.releases.types import ArgProblem, Release
 
-
-@lru_cache(maxsize=8)
-def _table(release: Release) -> Mapping[str, Option]:
-    return {flag: option for option in release.options for flag in option.flags}
-
-
-def option_of(flag: str, release: Release) -> Option | None:
-    """The option that the release's parser takes for ``flag``: ``_`` for ``-``, and dotted forms, understood.
-
-    Abbreviations are not: a recipe is written in full.
-    """
-    table = _table(release)
-    name, _dot, rest = flag.partition(".")
-    spelled = name.replace("_", "-") if name.startswith("--") else name
-    option = table.get(spelled)
-    if option is None or (rest and not option.dotted):
-        return None
-    return option
+# Options whose names of parsers and types the catalogue keeps apart from the options' own choices.
+_NAMED = {
+    "tool_call_parser": "tool_parsers",
+    "reasoning_parser": "reasoning_parsers",
+    "kv_cache_dtype": "kv_cache_dtypes",
+    "quantization": "quantization",
+}
 
 
 def canonical(flag: str, release: Release | None) -> str:
-    """One name for all spellings of an option; a dotted part stays, as its keys add up."""
-    name, dot, rest = flag.partition(".")
+    """One name for all spellings of an option, also of its ``--no-`` twin; a dotted part stays."""
+    name, dot, rest = normal_spelling(flag).partition(".")
     if release is not None:
-        option = option_of(name, release)
+        option, _how = find_option(release, name)
         if option is not None:
             return f"{option.flag}{dot}{rest}"
-    return f"{name.replace('_', '-') if name.startswith('--') else name}{dot}{rest}"
+    return f"{name}{dot}{rest}"
 
 
-def refusal(arg: ArgWithReason, release: Release) -> str | None:
-    """Why the release would refuse this option or its value; None when it takes it."""
-    option = option_of(arg.flag, release)
-    version = release.version
-    if option is None:
-        return _("vLLM {version} has no {flag}").format(version=version, flag=arg.flag)
-    if "." in arg.flag:
-        return None
-    if arg.value is None:
-        return None
-    names = {"tool_call_parser": release.tool_parsers, "reasoning_parser": release.reasoning_parsers}
-    known = names.get(option.dest)
-    if known and arg.value not in known:
-        return _("vLLM {version} has no {what} named {name}").format(
-            version=version,
-            what=_("tool parser") if option.dest == "tool_call_parser" else _("reasoning parser"),
-            name=arg.value,
-        )
-    lists = {"kv_cache_dtype": release.kv_cache_dtypes, "quantization": release.quantization}
-    allowed = lists.get(option.dest) or (option.choices if not option.computed_choices else None)
-    if allowed and arg.value not in allowed and not (arg.value == "auto" and option.also_auto):
-        return _("vLLM {version} does not take {value} for {flag}").format(
-            version=version, value=arg.value, flag=option.flag
+def problem_of(arg: ArgWithReason, release: Release) -> ArgProblem | None:
+    """What the release has against this option or its value; None when it takes it.
+
+    A parser or type name that a plugin may add is judged by the names that the release itself has.
+    """
+    taken = take_apart(arg.argv, release)
+    stray = [a for a in taken if a.how == "positional"]
+    for argument in taken:
+        if argument.how == "positional":
+            continue
+        option = argument.option
+        named = option is not None and option.dest in _NAMED and argument.values and not argument.keys
+        if named and option is not None:
+            known = getattr(release, _NAMED[option.dest])
+            for value in argument.values:
+                if known and value not in known and not (option.also_auto and value == "auto"):
+                    return _unknown_name(option.flag, option.dest, value, release)
+            continue
+        found = check_argument(argument, release)
+        if found is not None and found.kind != "deprecated":
+            return found
+    if stray:
+        return ArgProblem(
+            arg.flag, "bad_value", _("{value} belongs to no option").format(value=" ".join(stray[0].values))
         )
     return None
+
+
+def _unknown_name(flag: str, dest: str, value: str, release: Release) -> ArgProblem:
+    from wizard.releases import spans
+
+    kind = _NAMED[dest]
+    try:
+        runs = spans(kind, value)
+    except KeyError:
+        runs = []
+    here = version_key(release.version)
+    later = [r for r in runs if version_key(r[0]) > here]
+    earlier = [r for r in runs if version_key(r[1]) < here]
+    if later:
+        return ArgProblem(
+            flag,
+            "not_yet",
+            _("{flag} {value} came with {first}; {version} does not have it").format(
+                flag=flag, value=value, first=later[0][0], version=release.version
+            ),
+            since=later[0][0],
+        )
+    if earlier:
+        return ArgProblem(
+            flag,
+            "removed",
+            _("{flag} {value} was last in {last}; {version} does not have it").format(
+                flag=flag, value=value, last=earlier[-1][1], version=release.version
+            ),
+            until=earlier[-1][1],
+        )
+    return ArgProblem(
+        flag,
+        "bad_value",
+        _("vLLM {version} knows no {value} for {flag}").format(version=release.version, value=value, flag=flag),
+    )
 
 
 def adapt(made: RecipeArgs, release: Release) -> RecipeArgs:
     """The same arguments as the release takes them, with what was translated or left out."""
     args: list[ArgWithReason] = []
     left: list[LeftOut] = list(made.left_out)
-    for arg in made.args:
-        arg = _in_its_form(arg, release)
-        why = refusal(arg, release)
-        if why is None:
-            option = option_of(arg.flag, release)
-            spelled = canonical(arg.flag, release) if option is not None and "." not in arg.flag else arg.flag
-            args.append(replace(arg, flag=_spelling(arg.flag, spelled, option)))
+    for given in made.args:
+        arg = _in_its_form(given, release)
+        problem = problem_of(arg, release)
+        if problem is None:
+            args += _spelled(arg, release)
             continue
-        instead = _instead(arg, release)
+        instead = instead_of(arg, release)
         args += instead
         left.append(
-            LeftOut(
-                " ".join(arg.argv), why, tuple(p for a in instead for p in a.argv), arg.source
-            )
+            LeftOut(" ".join(arg.argv), problem.message, tuple(p for a in instead for p in a.argv), arg.source)
         )
     args, left = _without_orphans(args, left)
-    from wizard.recipes.args import last_wins
-
-    env, reasons = {}, {}
+    env: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, value in made.env.items():
         if name.startswith("VLLM_") and name not in release.env:
-            left.append(
-                LeftOut(f"{name}={value}", _("vLLM {version} does not read it").format(version=release.version))
-            )
+            why = _("vLLM {version} does not read it").format(version=release.version)
+            left.append(LeftOut(f"{name}={value}", why))
             continue
         env[name], reasons[name] = value, made.env_reasons.get(name, "")
     return replace(
@@ -104,17 +124,21 @@ def adapt(made: RecipeArgs, release: Release) -> RecipeArgs:
     )
 
 
-def _spelling(given: str, canonical_flag: str, option: Option | None) -> str:
-    """The full spelling; a ``--no-`` twin must stay what it is."""
-    if option is None or not given.startswith("--"):
-        return canonical_flag
-    spelled = given.replace("_", "-")
-    return spelled if spelled in option.flags else canonical_flag
+def _spelled(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
+    """The option in its full spelling, with what the release needs beside it."""
+    flag = full_spelling(release, arg.flag) or arg.flag
+    made = [replace(arg, flag=flag)]
+    # From 0.8.5 the parser's name alone switches reasoning on; before, the switch was asked for.
+    if flag == "--reasoning-parser" and version_key(release.version) < version_key("0.9.0"):
+        option, how = find_option(release, "--enable-reasoning")
+        if option is not None and how == "exact":
+            made.insert(0, ArgWithReason("--enable-reasoning", None, arg.reason, arg.source))
+    return made
 
 
 def _in_its_form(arg: ArgWithReason, release: Release) -> ArgWithReason:
     """Limits per prompt are JSON from 0.8.5 on, and key=value pairs before."""
-    if arg.flag.replace("_", "-") != "--limit-mm-per-prompt" or arg.value is None:
+    if normal_spelling(arg.flag) != "--limit-mm-per-prompt" or arg.value is None:
         return arg
     limits = parse_limits((arg.value, *arg.more))
     if limits is None:
@@ -136,63 +160,79 @@ def parse_limits(values: tuple[str, ...]) -> dict[str, int] | None:
     if not isinstance(given, dict):
         return None
     # A newer form gives sizes beside the count: {"image": {"count": 1, "width": 512}}; it is left as it is.
-    return given if all(isinstance(v, int) for v in given.values()) else None
+    return given if all(type(v) is int for v in given.values()) else None
 
 
 def write_limits(limits: Mapping[str, int], release: Release) -> str:
     """``--limit-mm-per-prompt``'s value in the form that the release reads."""
-    if release_key(release.version) < (0, 8, 5):
+    if version_key(release.version) < version_key("0.8.5"):
         return ",".join(f"{k}={v}" for k, v in limits.items())
     return json.dumps(dict(limits))
 
 
 # -- what stands in for an option that the release does not have --------------------------------------------------
 
+_Maker = Callable[[ArgWithReason, Release], list[ArgWithReason]]
 
-def _instead(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
-    name = arg.flag.replace("_", "-")
-    make = _SUBSTITUTES.get(name)
+
+def instead_of(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
+    """What serves the purpose of an option that the release does not take; nothing when there is nothing."""
+    make = _SUBSTITUTES.get(normal_spelling(arg.flag))
     given = make(arg, release) if make is not None else []
-    return [a for a in given if refusal(a, release) is None]
+    if any(problem_of(a, release) is not None for a in given):
+        return []
+    return [s for a in given for s in _spelled(a, release)]
 
 
 def _text_only(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
-    # Before 0.17.1 the encoders stay loaded, but with all limits 0 nothing is reserved for them.
+    # Before 0.17 the encoders stay loaded, but with all limits 0 nothing is set aside for them.
     limits = write_limits({"image": 0, "video": 0}, release)
     return [replace(arg, flag="--limit-mm-per-prompt", value=limits)]
 
 
 def _runner(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
+    """``--task`` before there were runners; which task, the architecture of the model says by itself."""
     if arg.value != "pooling":
         return []
-    return [replace(arg, flag="--task", value="embed"), replace(arg, flag="--task", value="embedding")][
-        0 if release_key(release.version) >= (0, 7) else 1 :
-    ][:1]
+    for task in ("embed", "embedding"):
+        made = replace(arg, flag="--task", value=task)
+        if problem_of(made, release) is None:
+            return [made]
+    return []
 
 
 def _convert(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
-    values = {"embed": "embed", "classify": "classify", "score": "score"}
-    value = values.get(arg.value or "")
-    return [replace(arg, flag="--task", value=value)] if value else []
+    return [replace(arg, flag="--task")] if arg.value in ("embed", "classify") else []
 
 
-def _renamed(new: str) -> Callable[[ArgWithReason, Release], list[ArgWithReason]]:
+def _renamed(new: str) -> _Maker:
     return lambda arg, release: [replace(arg, flag=new)]
 
 
-def _reasoning(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
-    older = {"qwen3": "deepseek_r1", "glm45": "qwen3", "gemma4": None, "openai_gptoss": "GptOss"}
-    name = older.get(arg.value or "")
-    return [replace(arg, value=name)] if name else []
+def _without_value(new: str, value: str) -> _Maker:
+    return lambda arg, release: [replace(arg, flag=new, value=None)] if arg.value == value else []
+
+
+# A parser that came later -> an earlier one that reads the same form.
+_OLDER_REASONING = {"qwen3": "deepseek_r1"}
+_OLDER_TOOL = {"qwen3_xml": "qwen3_coder", "glm47": "glm45", "llama4_pythonic": "pythonic"}
+
+
+def _older_parser(names: Mapping[str, str]) -> _Maker:
+    def make(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
+        older = names.get(arg.value or "")
+        return [replace(arg, value=older)] if older else []
+
+    return make
 
 
 def _speculative(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
-    """The options before ``--speculative-config`` (0.8): a separate draft model only."""
+    """The options before ``--speculative-config``: a separate draft model only."""
     try:
         given = json.loads(arg.value or "")
     except ValueError:
         return []
-    if not isinstance(given, dict) or not given.get("model"):
+    if not isinstance(given, dict) or not given.get("model") or given.get("method") not in (None, "draft_model"):
         return []
     made = [replace(arg, flag="--speculative-model", value=str(given["model"]))]
     if given.get("num_speculative_tokens"):
@@ -200,13 +240,15 @@ def _speculative(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
     return made
 
 
-_SUBSTITUTES: Mapping[str, Callable[[ArgWithReason, Release], list[ArgWithReason]]] = {
+_SUBSTITUTES: Mapping[str, _Maker] = {
     "--language-model-only": _text_only,
     "--runner": _runner,
     "--convert": _convert,
-    "--reasoning-parser": _reasoning,
+    "--reasoning-parser": _older_parser(_OLDER_REASONING),
+    "--tool-call-parser": _older_parser(_OLDER_TOOL),
     "--speculative-config": _speculative,
-    # Never existed under the first name; a public recipe has it.
+    "--mm-encoder-tp-mode": _without_value("--enable-multimodal-encoder-data-parallel", "data"),
+    # No release has the first; a public recipe names it.
     "--tool-call-parser-plugin": _renamed("--tool-parser-plugin"),
 }
 
@@ -219,10 +261,10 @@ def _without_orphans(
     gone = {item.what.split(" ")[0] for item in left if not item.instead}
     kept = []
     for arg in args:
-        if arg.flag == "--enable-auto-tool-choice" and "--tool-call-parser" in gone and "--tool-call-parser" not in flags:
-            left.append(
-                LeftOut(arg.flag, _("without a tool parser the server refuses to start with it"), (), arg.source)
-            )
+        alone = "--tool-call-parser" in gone and "--tool-call-parser" not in flags
+        if arg.flag == "--enable-auto-tool-choice" and alone:
+            why = _("without a tool parser the server refuses to start with it")
+            left.append(LeftOut(arg.flag, why, (), arg.source))
             continue
         kept.append(arg)
     return kept, left

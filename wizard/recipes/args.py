@@ -125,22 +125,53 @@ def serve_args(
         args += split_args(layer.override.args, layer.reason, f"recipe {recipe.id}: {layer.key}")
         env.update({k: (v, layer.reason) for k, v in layer.override.env.items()})
     used: list[str] = []
+    left: list[LeftOut] = []
     for key in dict.fromkeys(asked):
         feature = recipe.feature(key)
         if feature is None or not _allowed(feature, variant, hardware):
             continue
         given = _feature_args(feature, variant, hardware, (modes or {}).get(key))
-        args += split_args(given, feature.description, f"recipe {recipe.id}: features.{key}")
+        found = split_args(given, feature.description, f"recipe {recipe.id}: features.{key}")
+        if release is not None and feature.first_release and _older(release, feature.first_release):
+            found, gone = _too_early(found, feature.first_release, release)
+            left += gone
+        args += found
         used.append(key)
     args = last_wins(args, release)
     made = RecipeArgs(
-        tuple(args), {k: v for k, (v, _r) in env.items()}, {k: r for k, (_v, r) in env.items()}, (), tuple(used)
+        tuple(args),
+        {name: value for name, (value, _reason) in env.items()},
+        {name: reason for name, (_value, reason) in env.items()},
+        tuple(left),
+        tuple(used),
     )
     if release is None:
         return made
     from wizard.recipes.adapt import adapt
 
     return adapt(made, release)
+
+
+def _older(release: Release, first: str) -> bool:
+    from wizard.releases import version_key
+
+    return version_key(release.version) < version_key(first)
+
+
+def _too_early(
+    args: list[ArgWithReason], first: str, release: Release
+) -> tuple[list[ArgWithReason], list[LeftOut]]:
+    """A feature before the release that it works from: what stands in for it, and what is left out."""
+    from wizard.recipes.adapt import instead_of
+
+    kept: list[ArgWithReason] = []
+    left: list[LeftOut] = []
+    why = _("it works from vLLM {first} on; this is {version}").format(first=first, version=release.version)
+    for arg in args:
+        instead = instead_of(arg, release)
+        kept += instead
+        left.append(LeftOut(" ".join(arg.argv), why, tuple(p for a in instead for p in a.argv), arg.source))
+    return kept, left
 
 
 def args_for(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -273,11 +272,3 @@ def compile_folder(folder: Path) -> str:
             raise ValueError(str(problem))
         files[path.name] = {"sha256": digest(raw), "data": data}
     return json.dumps({"format": COMPILED_FORMAT, "files": files}, separators=(",", ":"), ensure_ascii=False) + "\n"
-
-
-_NUMBER = re.compile(r"\d+")
-
-
-def release_key(version: str | None) -> tuple[int, ...]:
-    """A version as numbers that sort; () for what has none ("nightly")."""
-    return tuple(int(n) for n in _NUMBER.findall((version or "").split("+")[0].split("rc")[0]))
