@@ -104,7 +104,9 @@ class Plan:
     wsl_changes: Mapping[str, str | None] = field(default_factory=dict)  # for .wslconfig: key -> value
     choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
     flag_rows: tuple[FlagRow, ...] = ()
-    mounts: tuple[tuple[str, str, bool], ...] = ()  # bind mounts for Docker: (host, container, read only)
+    container_argv: tuple[str, ...] = ()  # the same for a container: paths inside it, no host and port
+    container_env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[tuple[str, str, bool], ...] = ()  # its bind mounts: (host, container, read only)
     notes: tuple[str, ...] = ()
     after: tuple[Step, ...] = ()  # what to type next, in order
     recipe_id: str | None = None

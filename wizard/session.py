@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Union
 from wizard.errors import BadInput
 from wizard.facts import Machine
 from wizard.i18n import _
-from wizard.models.info import FoundModel, ModelInfo
+from wizard.models.info import FoundModel, LoraAdapter, ModelInfo
 
 if TYPE_CHECKING:
     from wizard.host import Host
@@ -102,6 +102,7 @@ class Session:
     recipes: RecipeBook
     found: tuple[FoundModel, ...] = ()
     models: Mapping[str, ModelInfo] = field(default_factory=dict)  # by what the user gives: path or repo id
+    adapters: tuple[LoraAdapter, ...] = ()  # LoRA adapters found anywhere
     answers: Answers = field(default_factory=Answers)
     secrets: Secrets = field(default_factory=Secrets)
     existing: Mapping[str, bytes] = field(
@@ -171,13 +172,14 @@ def find_models(
 ) -> Session:
     """The session with what lies on disk; the most likely models are inspected."""
     from wizard.models.find import find
-    from wizard.models.inspect import inspect
+    from wizard.models.inspect import inspect, read_adapter
 
     found: list[FoundModel] = []
     for model in find(host, session.machine, cancelled=cancelled):
         found.append(model)
         if on_found is not None:
             on_found(model)
+    adapters = [read_adapter(host, model.path) for model in found if model.is_adapter]
     models = dict(session.models)
     for model in found[:inspect_at_most]:
         if cancelled():
@@ -187,7 +189,9 @@ def find_models(
                 models[model.path] = inspect(host, model.path)
             except (BadInput, OSError):
                 continue
-    return replace(session, found=tuple(found), models=models)
+    return replace(
+        session, found=tuple(found), models=models, adapters=tuple(a for a in adapters if a is not None)
+    )
 
 
 def look_at_model(session: Session, host: Host, source: str) -> Session:

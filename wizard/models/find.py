@@ -48,7 +48,7 @@ def usual_roots(host: Host, machine: Machine) -> list[Root]:
     scope = host.env.get("MODELSCOPE_CACHE") or posixpath.join(home, ".cache/modelscope")
     out += [Root(posixpath.join(scope, "hub/models"), "modelscope", 3), Root(posixpath.join(scope, "hub"), "modelscope", 3), Root(posixpath.join(scope, "models"), "modelscope", 3)]
     out += [Root(posixpath.join(home, p), "lmstudio", 4) for p in (".lmstudio/models", ".cache/lm-studio/models")]
-    out += [Root(p, "folder", FOLDER_DEPTH) for p in (posixpath.join(home, "models"), "./models", "/data/models", "/models", "/mnt/models", "/opt/models", "/srv/models")]
+    out += [Root(p, "folder", FOLDER_DEPTH) for p in (posixpath.join(home, "models"), "/data/models", "/models", "/mnt/models", "/opt/models", "/srv/models")]
     for mount in machine.mounts:
         if mount.kind is MountKind.WINDOWS_DRIVE and mount.windows_path:
             out += _windows_roots(host, mount.path)

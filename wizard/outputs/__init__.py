@@ -26,7 +26,14 @@ def files(plan: Plan, *, apply_wslconfig: bool = False) -> list[FileSpec]:
         from wizard.outputs.wslconfig.tune import Setting
 
         settings = tuple(Setting(k, v, "") for k, v in plan.wsl_changes.items())
-        out.append(to_filespec(plan.machine, replace(plan.wsl, settings=settings), str(plan.value("out_dir")), apply_wslconfig))
+        out.append(
+            to_filespec(
+                plan.machine,
+                replace(plan.wsl, settings=settings),
+                str(plan.value("out_dir")),
+                apply_wslconfig,
+            )
+        )
     out.append(env_file(plan))
     out.append(answers_file(plan))
     return out

@@ -15,7 +15,7 @@ SLOW_READ_RATES = {"linux": 300e6, "windows-drive": 60e6, "network": 40e6, "down
 
 def image_arguments(plan: Plan) -> list[str]:
     """What follows the image: the entrypoint of older images wants ``--model`` and not the bare name."""
-    argv = list(plan.argv)
+    argv = list(plan.container_argv)
     if plan.image is not None and plan.image.serves_with_model_flag and argv:
         return ["--model", *argv]
     return argv
@@ -23,7 +23,7 @@ def image_arguments(plan: Plan) -> list[str]:
 
 def container_environment(plan: Plan) -> dict[str, str]:
     """The environment of the container; no secrets."""
-    return dict(plan.env)
+    return dict(plan.container_env)
 
 
 def port_binding(plan: Plan) -> tuple[str, int]:

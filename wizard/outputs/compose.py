@@ -41,7 +41,10 @@ def compose_file(plan: Plan) -> FileSpec:
     out.append(f"    container_name: {compose_string(container_name(plan))}")
     say(_("Each argument is one string, so nothing is split or unquoted again."), 4)
     out.append("    command:")
+    reasons = {d.flag: d.reason for d in plan.decisions if d.flag}
     for word in image_arguments(plan):
+        if reasons.get(word):
+            say(reasons[word], 6)
         out.append(f"      - {compose_string(word)}")
     environment = container_environment(plan)
     if environment:
@@ -100,12 +103,12 @@ def compose_file(plan: Plan) -> FileSpec:
     say(_("vLLM exits with 0 when its engine dies while serving, so on-failure would not bring it back."), 4)
     out.append("    restart: unless-stopped")
     start = start_seconds(plan)
-    say(
-        _(
-            "Loading is expected to take less than {minutes} minutes; until then a failed check does not count."
-        ).format(minutes=-(-start // 60)),
-        4,
+    waiting = (
+        _("Download and loading are given {minutes} minutes; until then a failed check does not count.")
+        if plan.host_model_path is None
+        else _("Loading is given {minutes} minutes; until then a failed check does not count.")
     )
+    say(waiting.format(minutes=-(-start // 60)), 4)
     probe = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=5)"
     out += [
         "    healthcheck:",

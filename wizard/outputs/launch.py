@@ -20,6 +20,8 @@ NAME = "launch.sh"
 # What the image takes on disk when it is unpacked (vllm/vllm-openai 0.2x to 0.3x: 20 to 30 GB).
 IMAGE_GIB = 30
 ENVIRONMENT_GIB = 12
+# Lies within every release's range from 0.6.3 on, and every dependency has wheels for it.
+PYTHON = "3.12"
 
 
 def launch_file(plan: Plan) -> FileSpec:
@@ -40,11 +42,9 @@ def _head(plan: Plan) -> list[str]:
             model=plan.value("served_model_name"), version=plan.release.version
         )
     )
-    out += wrap_comment(
-        _(
-            "Usage: ./launch.sh [--check | --print]   --check: only the checks   --print: only print the command"
-        )
-    )
+    out += ["#"]
+    out += wrap_comment(_("./launch.sh --check   only makes the checks"))
+    out += wrap_comment(_("./launch.sh --print   only prints the command"))
     out += ["#", *wrap_comment(_("Why it is set up like this:"))]
     for decision in plan.decisions:
         if (
@@ -246,15 +246,6 @@ def _check_model(plan: Plan) -> list[str]:
         f"if ! {{ {test}; }}; then",
         f'  fail "{_dq(_("The model is not at"))} $model_path." {words}',
         "fi",
-        'if [ -e "$model_path/.vllm-wizard-move.json" ]; then' if not is_file and move else "",
-        *(
-            [
-                f"  fail {bash_word(_('The model is still being copied.'))} {' '.join(bash_word(w) for w in move)}",
-                "fi",
-            ]
-            if not is_file and move
-            else []
-        ),
     ]
 
 
@@ -379,6 +370,12 @@ def _run_docker(plan: Plan) -> list[str]:
         "if [ \"$mode\" = print ]; then printf '%q ' \"${command[@]}\"; printf '\\n'; exit 0; fi",
         "check",
         f'if [ "$mode" = check ]; then say {bash_word(_("All checks passed."))}; exit 0; fi',
+        *(
+            # Docker's --mount does not make a folder that is missing.
+            f"mkdir -p -- {bash_word(source)}"
+            for source, _target, read_only in plan.mounts
+            if not read_only
+        ),
         f'say "{_dq(_("Starting"))} $image {_dq(_("in the container"))} $container."',
         f'say "{_dq(_("When it says “Application startup complete”:"))} http://$address:$port/v1"',
         'exec "${command[@]}"',
@@ -395,17 +392,20 @@ def _run_local(plan: Plan) -> list[str]:
     ]
     out.append(f'if [ "$mode" = check ]; then say {bash_word(_("All checks passed."))}; exit 0; fi')
     out += ["", *wrap_comment(_("The environment is made at the first start; later starts find it."))]
-    uv, pip = install_commands(plan)
     out += [
         'if [ ! -x "$environment/bin/vllm" ]; then',
         f'  say "{_dq(_("Installing vLLM {version} into").format(version=version))} $environment."',
-        "  if command -v uv >/dev/null; then",
-        f'    uv venv --python {bash_word(_python_for(plan))} "$environment"',
-        f'    uv pip install --python "$environment/bin/python" {bash_line(uv)}',
-        "  else",
-        '    python3 -m venv "$environment"',
-        f'    "$environment/bin/python" -m pip install {bash_line(pip)}',
+        '  uv=$(command -v uv || echo "$environment.uv/bin/uv")',
+        '  if [ ! -x "$uv" ]; then',
+        *wrap_comment(
+            _("uv brings the right Python and the right build of PyTorch; it gets a folder of its own."),
+            prefix="    # ",
+        ),
+        '    python3 -m venv "$environment.uv"',
+        '    "$environment.uv/bin/python" -m pip install --quiet uv',
         "  fi",
+        f'  "$uv" venv --python {PYTHON} "$environment"',
+        f'  "$uv" pip install --python "$environment/bin/python" {bash_line(install_arguments(plan))}',
         "fi",
         'found=$("$environment/bin/python" -c \'import importlib.metadata as m; print(m.version("vllm"))\' 2>/dev/null || echo none)',
         f'case "$found" in {version} | {version}+*) ;; *)',
@@ -434,31 +434,13 @@ def _run_local(plan: Plan) -> list[str]:
     return out
 
 
-def _python_for(plan: Plan) -> str:
-    # 3.12 lies within every release's range from 0.6.3 on, and every dependency has wheels for it.
-    return "3.12"
-
-
-def install_commands(plan: Plan) -> tuple[list[str], list[str]]:
-    """Arguments of ``uv pip install`` and of ``pip install`` for the plan's release and device."""
+def install_arguments(plan: Plan) -> list[str]:
+    """What ``uv pip install`` is given for the plan's release and device."""
     assert plan.release is not None
     version = plan.release.version
     if plan.device == "cpu":
         index = f"https://wheels.vllm.ai/{version}/cpu"
-        return (
-            [f"vllm=={version}+cpu", "--extra-index-url", index, "--torch-backend", "cpu"],
-            [
-                f"vllm=={version}+cpu",
-                "--extra-index-url",
-                index,
-                "--extra-index-url",
-                "https://download.pytorch.org/whl/cpu",
-            ],
-        )
+        return [f"vllm=={version}+cpu", "--extra-index-url", index, "--torch-backend", "cpu"]
     if plan.device == "amd":
-        index = f"https://wheels.vllm.ai/rocm/{version}"
-        return (
-            [f"vllm=={version}", "--extra-index-url", index],
-            [f"vllm=={version}", "--extra-index-url", index],
-        )
-    return [f"vllm=={version}", "--torch-backend", "auto"], [f"vllm=={version}"]
+        return [f"vllm=={version}", "--extra-index-url", f"https://wheels.vllm.ai/rocm/{version}"]
+    return [f"vllm=={version}", "--torch-backend", "auto"]

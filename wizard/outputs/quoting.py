@@ -67,7 +67,9 @@ def yaml_string(text: str) -> str:
         elif code < 0x20 or 0x7F <= code <= 0x9F:
             out.append(f"\\x{code:02x}")
         elif (
-            code in (0x2028, 0x2029, 0xFEFF) or 0xD800 <= code <= 0xDFFF or (code >= 0xFFFE and code <= 0xFFFF)
+            code in (0x2028, 0x2029, 0xFEFF)
+            or 0xD800 <= code <= 0xDFFF
+            or (code >= 0xFFFE and code <= 0xFFFF)
         ):
             out.append(f"\\u{code:04x}")
         else:

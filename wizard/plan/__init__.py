@@ -10,12 +10,20 @@ from wizard import releases
 from wizard.facts import MountKind, Severity
 from wizard.fit_types import FitResult
 from wizard.i18n import _
-from wizard.models.info import ModelInfo
+from wizard.models.info import LoraAdapter, ModelInfo
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
 from wizard.plan.after import next_steps
 from wizard.plan.arguments import Arguments, build
-from wizard.plan.choose_model import SLOW, Candidate, candidates, choices, default_intent, unsupported
+from wizard.plan.choose_model import (
+    SLOW,
+    Candidate,
+    candidates,
+    choices,
+    default_intent,
+    recipe_for,
+    unsupported,
+)
 from wizard.plan.draft import Draft
 from wizard.plan.intents import BY_KEY, Intent, media_limit, possible
 from wizard.plan.sizing import Bed, Sized, size, usable_gpus
@@ -53,12 +61,14 @@ def plan(session: Session) -> Plan:
         needs,
         architecture=info.architecture,
         min_release=minimum,
-        conditions=rt.conditions(machine, info, len(bed.gpus), bool(lora)),
+        conditions=rt.conditions(machine, info, len(bed.gpus), bool(lora), needs.capability),
     )
     release, faults = rt.choose_release(draft, needs)
-    image, reference = rt.image_of(draft, release, device)
+    image, reference = rt.image_of(draft, release, needs)
     if release is None:
         return _unserved(draft, device, runtime, info)
+    if runtime == "local":
+        _environment_folder(draft, release.version)
     bed = replace(bed, release=release.version, default_utilization=default_utilization(release.version))
     move, host_path = _move(draft, info)
     chosen, extra = _explicit(draft, release.version)
@@ -109,6 +119,8 @@ def plan(session: Session) -> Plan:
         wsl_changes=changes,
         choices=draft.choices,
         flag_rows=arguments.rows,
+        container_argv=arguments.container_argv,
+        container_env=arguments.container_env,
         mounts=arguments.mounts,
         notes=tuple(draft.notes),
         recipe_id=recipe[0].id if recipe else None,
@@ -199,17 +211,23 @@ def _vram(size: int | None) -> str:
 def _needs(draft: Draft, device: str, runtime: str, bed: Bed) -> rt.Needs:
     machine = draft.machine
     capabilities = [g.compute_capability.value for g in bed.gpus if g.compute_capability.value]
-    python = None if machine.python.uv.known else machine.python.version.value
     return rt.Needs(
         device=device,
         runtime=runtime,
         driver=machine.gpu.driver_version.value if device == "nvidia" else None,
         capability=min(capabilities, key=rt._key) if capabilities else None,
+        consumer=_consumer(bed),
         architecture=None,
         min_release=None,
         conditions=rt.conditions(machine, None, len(bed.gpus), False),
-        python=python,
     )
+
+
+def _consumer(bed: Bed) -> bool | None:
+    """Whether the GPUs are GeForce cards, for which images admit fewer drivers; None where there are none."""
+    if not bed.gpus:
+        return None
+    return any("geforce" in g.name.lower() or "titan" in g.name.lower() for g in bed.gpus)
 
 
 # -- the model ------------------------------------------------------------------------------------------------
@@ -292,7 +310,7 @@ def _choose_model(
             _("This model cannot run on this machine."),
             against[:1].upper() + against[1:] + ".",
         )
-    return info, session.recipes.find(info), found
+    return info, recipe_for(session, info), found
 
 
 def _unserved(draft: Draft, device: str, runtime: str, info: ModelInfo | None = None) -> Plan:
@@ -317,14 +335,34 @@ def _unserved(draft: Draft, device: str, runtime: str, info: ModelInfo | None = 
     )
 
 
+def adapters_for(session: Session, info: ModelInfo) -> tuple[LoraAdapter, ...]:
+    """The adapters that were made for this model: those that lie in it, and those that name it as their base."""
+    names = {
+        (info.repo_id or "").lower(),
+        last_part(info.source).lower(),
+        last_part(info.repo_id or "").lower(),
+    } - {""}
+    beside = {a.path: a for a in info.lora_adapters}
+    for adapter in session.adapters:
+        base = (adapter.base_model or "").lower()
+        if base and (base in names or last_part(base) in names):
+            beside.setdefault(adapter.path, adapter)
+    return tuple(beside.values())
+
+
 def _lora_adapters(draft: Draft, info: ModelInfo) -> tuple[tuple[str, str], ...]:
     """(name, path) of the adapters to load."""
-    proposed = tuple(f"{a.name}={a.path}" for a in info.lora_adapters)
+    fitting = adapters_for(draft.session, info)
+    proposed = tuple(f"{a.name}={a.path}" for a in fitting)
     if info.task != "generate":
         return ()
     intent = draft.session.answers.get("intent")
     offered = proposed if intent is None or intent[0] == "lora" else ()
-    reason = _("found beside the model") if proposed else _("no adapter was found for this model")
+    reason = (
+        _("found on this machine, made for this model")
+        if proposed
+        else _("no adapter was found for this model")
+    )
     picked = draft.decide("lora_adapters", offered, reason, source="detected")
     out = []
     for item in picked if isinstance(picked, tuple) else ():
@@ -358,7 +396,7 @@ def _intent(draft: Draft, info: ModelInfo, lora: bool) -> Intent:
         return _("This model can be set up for: {names}.").format(names=", ".join(names))
 
     reason = {
-        "lora": _("adapters were found beside the model"),
+        "lora": _("adapters for this model were found"),
         "image_only": _("the model sees; without video the start needs far less memory"),
         "embedding": _("the model makes vectors"),
     }.get(proposed.key, _("the most common use"))
@@ -431,6 +469,25 @@ def _move_target(draft: Draft, root: str) -> str:
         )
         return f"{cache}/{name}"
     return f"{draft.machine.home}/models/{name}"
+
+
+def _environment_folder(draft: Draft, version: str) -> None:
+    """The virtual environment: one that holds this release already, else one of its own."""
+    home = draft.machine.home
+    for install in draft.machine.vllm:
+        if install.version.split("+")[0] == version and install.python.endswith(
+            ("/bin/python", "/bin/python3")
+        ):
+            draft.decide(
+                "venv",
+                install.python.rsplit("/bin/", 1)[0],
+                _("it holds this release already"),
+                source="detected",
+            )
+            return
+    draft.decide(
+        "venv", f"{home}/.local/share/vllm-wizard/vllm-{version}", _("an environment for this release alone")
+    )
 
 
 # -- sizes --------------------------------------------------------------------------------------------------------
@@ -558,7 +615,10 @@ def _sizes(
         )
         for t in kv_types
     )
-    for kind, dest, asked in (("image", "limit_images", intent.images), ("video", "limit_videos", intent.videos)):
+    for kind, dest, asked in (
+        ("image", "limit_images", intent.images),
+        ("video", "limit_videos", intent.videos),
+    ):
         if kind in info.modalities and info.task == "generate":
             spare = _("as few as may be: memory is kept for the most that is allowed")
             draft.decide(dest, media_limit(intent, kind), spare if asked is None else _("for this purpose"))

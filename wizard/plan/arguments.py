@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from wizard import releases
@@ -90,9 +90,13 @@ class Command:
 
 @dataclass(frozen=True)
 class Arguments:
+    """The command as it is run here, and the same for a container (Compose is always written)."""
+
     model: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
+    container_argv: tuple[str, ...]
+    container_env: Mapping[str, str]
     mounts: tuple[tuple[str, str, bool], ...]
     rows: tuple[FlagRow, ...]
 
@@ -115,14 +119,16 @@ def build(
 ) -> Arguments:
     """The command line, its environment and, for Docker, its bind mounts."""
     command = Command(release, draft)
-    model, mounts = _placed(draft, info, runtime, host_path)
+    container_model, mounts = _placed(draft, info, host_path)
+    model = container_model if runtime == "docker" else host_path or info.source
     _from_recipe(command, draft, info, recipe, intent, device)
     _names(command, draft, info)
     _task(command, info)
     _sizes(command, draft, info, sized, device, bed)
     _limits(command, draft, info)
     _formats(command, draft, info, recipe, intent)
-    mounts += _lora(command, draft, info, lora, runtime)
+    lora_mounts, modules = _lora(command, draft, info, lora, runtime)
+    mounts += lora_mounts
     _hardware(command, draft, info, sized, device, runtime, host_path)
     _environment(command, draft, info, device)
     _faults(command, faults)
@@ -134,37 +140,35 @@ def build(
             value: Value | None = True if not item.values else " ".join(item.values)
             draft.settle(item.dest, value, item.reason, item.source, item.flag)
         elif decision.flag is None:
-            from dataclasses import replace
-
             draft.decisions[item.dest] = replace(decision, flag=item.flag)
     argv = (model, *command.argv())
     _verify(draft, argv, release, extra)
-    return Arguments(model, argv, command.env, tuple(mounts), _rows(command))
+    inside = {**command.items}
+    env_inside = {
+        k: v for k, v in command.env.items() if k not in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+    }
+    if runtime != "docker":
+        inside = {k: v for k, v in inside.items() if k not in ("host", "port")}
+        if "lora_modules" in inside:
+            inside["lora_modules"] = replace(inside["lora_modules"], values=modules)
+    container_argv = (container_model, *(w for item in inside.values() for w in (item.flag, *item.values)))
+    return Arguments(model, argv, command.env, container_argv, env_inside, tuple(mounts), _rows(command))
 
 
-def _placed(
-    draft: Draft, info: ModelInfo, runtime: str, host_path: str | None
-) -> tuple[str, list[tuple[str, str, bool]]]:
-    """The model argument, and the bind mounts that bring the model and the caches into a container."""
+def _placed(draft: Draft, info: ModelInfo, host_path: str | None) -> tuple[str, list[tuple[str, str, bool]]]:
+    """The model argument inside a container, and the bind mounts that bring the model and the caches there."""
     home = draft.machine.home
     cache = draft.session.environment.get("HF_HOME") or f"{home}/.cache/huggingface"
-    mounts: list[tuple[str, str, bool]] = []
-    if runtime == "docker":
-        mounts.append((f"{home}/.cache/vllm", CONTAINER_VLLM_CACHE, False))
+    compiled = (f"{home}/.cache/vllm", CONTAINER_VLLM_CACHE, False)
     if host_path is None:
-        if runtime == "docker":
-            mounts.insert(0, (cache, CONTAINER_HF_CACHE, False))
-        return info.source, mounts
-    if runtime == "local":
-        return host_path, mounts
+        return info.source, [(cache, CONTAINER_HF_CACHE, False), compiled]
     from wizard.plan import entry_of, last_part
 
     root, inside = entry_of(host_path)
     name = slug(last_part(root))
     if root.endswith(".gguf") and not name.endswith(".gguf"):
         name += ".gguf"
-    mounts.insert(0, (root, f"/models/{name}", True))
-    return f"/models/{name}{inside}", mounts
+    return f"/models/{name}{inside}", [(root, f"/models/{name}", True), compiled]
 
 
 def _from_recipe(
@@ -347,20 +351,23 @@ def _first(known: Iterable[str], *names: str | None) -> str | None:
 
 def _lora(
     command: Command, draft: Draft, info: ModelInfo, lora: tuple[tuple[str, str], ...], runtime: str
-) -> list[tuple[str, str, bool]]:
+) -> tuple[list[tuple[str, str, bool]], tuple[str, ...]]:
+    """Writes the adapters' flags; gives their bind mounts, and name=path as a container sees them."""
     if not lora:
-        return []
+        return [], ()
     known: dict[str, LoraAdapter] = {a.path: a for a in info.lora_adapters}
-    mounts, modules, ranks = [], [], []
+    mounts, inside, outside, ranks = [], [], [], []
     for name, path in lora:
         adapter = known.get(path)
         ranks.append(adapter.rank if adapter is not None and adapter.rank else None)
-        if runtime == "docker" and path.startswith("/"):
-            inside = f"/adapters/{slug(name, 'adapter')}"
-            mounts.append((path, inside, True))
-            modules.append(f"{name}={inside}")
+        outside.append(f"{name}={path}")
+        if path.startswith("/"):
+            place = f"/adapters/{slug(name, 'adapter')}"
+            mounts.append((path, place, True))
+            inside.append(f"{name}={place}")
         else:
-            modules.append(f"{name}={path}")
+            inside.append(f"{name}={path}")
+    modules = inside if runtime == "docker" else outside
     command.put("enable_lora", (), _("serves the adapters beside the base model"))
     command.put("lora_modules", modules, _("clients choose an adapter by its name in “model”"))
     highest = max((r for r in ranks if r), default=None)
@@ -387,7 +394,7 @@ def _lora(
     command.put("max_lora_rank", (str(wanted),), reason)
     if len(lora) > 1:
         command.put("max_loras", (str(min(len(lora), 8)),), _("so many adapters can be used in one batch"))
-    return mounts
+    return mounts, tuple(inside)
 
 
 def _hardware(
@@ -543,7 +550,10 @@ def _verify(draft: Draft, argv: tuple[str, ...], release: Release, extra: Mappin
 
 def _rows(command: Command) -> tuple[FlagRow, ...]:
     """The single flags that the flags step lists: those with a meaning in our words, that the release has."""
-    from wizard.releases.help import HELP
+    try:
+        from wizard.releases.help import HELP
+    except ImportError:
+        HELP = {}
 
     rows = []
     for dest, entry in HELP.items():

@@ -35,7 +35,16 @@ class Candidate:
     quality: int
     note: str
     against: str
+    slow: bool  # a processor would take too long for each token
     recipe: tuple[Recipe, Variant] | None
+
+
+def recipe_for(session: Session, info: ModelInfo) -> tuple[Recipe, Variant] | None:
+    """The recipe for a model; one for another task (an embedding model of the same shape) is none."""
+    hit = session.recipes.find(info)
+    if hit is None or hit[1].model_info().task != info.task:
+        return None
+    return hit
 
 
 def default_intent(info: ModelInfo) -> Intent:
@@ -71,12 +80,17 @@ def candidates(session: Session, bed: Bed, needs: rt.Needs) -> tuple[Candidate, 
     return tuple(sorted(out, key=_rank))
 
 
+# Every token reads all active weights from RAM once; at 20 to 40 GB/s more than this is too slow to read along.
+CPU_COMFORT_BYTES = 8 * GIB
+
+
 def _rank(c: Candidate) -> tuple[object, ...]:
     # What fits comes first, then what lies here already, then what is known to be better, then the larger one.
     # A model for embeddings or speech is not what somebody wants who did not say so.
     return (
         not c.fits,
         c.info.task != "generate",
+        c.slow,
         not c.on_disk,
         -c.quality,
         -(c.info.weight_bytes or 0),
@@ -94,7 +108,7 @@ def _judge(
     found: FoundModel | None,
     recipe: tuple[Recipe, Variant] | None = None,
 ) -> Candidate:
-    recipe = recipe or session.recipes.find(info)
+    recipe = recipe or recipe_for(session, info)
     quality = recipe[1].quality or 0 if recipe else 0
     against = _fault(info, found)
     notes: list[str] = []
@@ -122,8 +136,27 @@ def _judge(
                 else _("too large for the memory that is free")
             )
     return Candidate(
-        source, name, info, found is not None, fits, length, quality, ", ".join(notes), against, recipe
+        source,
+        name,
+        info,
+        found is not None,
+        fits,
+        length,
+        quality,
+        ", ".join(notes),
+        against,
+        _slow(info, bed),
+        recipe,
     )
+
+
+def _slow(info: ModelInfo, bed: Bed) -> bool:
+    if bed.device != "cpu" or not info.weight_bytes:
+        return False
+    active = info.weight_bytes
+    if info.is_moe and info.num_experts and info.experts_per_token:
+        active = int(active * info.experts_per_token / info.num_experts)
+    return active > CPU_COMFORT_BYTES
 
 
 def _fault(info: ModelInfo, found: FoundModel | None) -> str:

@@ -12,6 +12,7 @@ from wizard.i18n import _
 from wizard.models.info import ModelInfo
 from wizard.plan.draft import Draft
 from wizard.plan_types import Choice
+from wizard.releases.images import image_variants
 from wizard.releases.types import ImageInfo, KnownFault, Release
 
 OFFERED = 12  # how many releases the choice lists, besides the one in force
@@ -34,10 +35,10 @@ class Needs:
     runtime: str
     driver: str | None
     capability: str | None  # the lowest of the GPUs that are used
+    consumer: bool | None  # GeForce cards
     architecture: str | None
     min_release: str | None
     conditions: frozenset[str]
-    python: str | None
 
 
 def device_of(machine: Machine) -> str:
@@ -50,7 +51,9 @@ def device_of(machine: Machine) -> str:
     return "cpu"
 
 
-def conditions(machine: Machine, info: ModelInfo | None, gpu_count: int, lora: bool) -> frozenset[str]:
+def conditions(
+    machine: Machine, info: ModelInfo | None, gpu_count: int, lora: bool, capability: str | None = None
+) -> frozenset[str]:
     """The conditions that known faults are stated with."""
     out: set[str] = set()
     if machine.is_wsl2:
@@ -69,6 +72,8 @@ def conditions(machine: Machine, info: ModelInfo | None, gpu_count: int, lora: b
             out.add("multimodal")
         if info.architecture:
             out.add("architecture:" + info.architecture)
+    if capability:
+        out.add("compute_capability:" + capability)
     out.add("device:" + device_of(machine))
     return frozenset(out)
 
@@ -113,7 +118,11 @@ def choose_runtime(draft: Draft, device: str) -> str:
     runtime = str(draft.decide("runtime", proposed, reason, source="detected", accept=accept))
     objection = docker_no if runtime == "docker" else local_no
     if objection is not None and docker_no is not None and local_no is not None:
-        draft.block("no_runtime", _("Nothing here can run vLLM yet."), docker_no + " " + local_no)
+        draft.block(
+            "no_runtime",
+            _("Nothing here can run vLLM yet."),
+            _sentence(docker_no) + " " + _sentence(local_no),
+        )
     elif objection is not None:
         draft.block(
             "runtime_not_ready",
@@ -194,50 +203,42 @@ def objections(version: str, needs: Needs) -> tuple[Objection, ...]:
                 "recipe_minimum",
             )
         )
-    image = releases.image_for(release, vendor=needs.device)
-    if needs.device == "nvidia":
-        needed = releases.driver_needed(image)
-        if needed and needs.driver and _key(needs.driver) < _key(needed):
-            out.append(
-                Objection(
-                    True,
-                    _("its CUDA {cuda} needs NVIDIA driver {needed}; {driver} is installed").format(
-                        cuda=image.cuda, needed=needed, driver=needs.driver
-                    ),
-                    "driver_too_old",
-                )
-            )
-        if needs.capability:
-            runs, why = releases.runs_on(image, needs.capability)
-            if not runs:
-                out.append(Objection(True, why, "compute_capability"))
-    if (
-        needs.runtime == "local"
-        and needs.python
-        and release.requires_python
-        and not _python_fits(needs.python, release.requires_python)
-    ):
-        out.append(
-            Objection(
-                True,
-                _("it needs Python {required}; here is {python} and no uv to bring another").format(
-                    required=release.requires_python, python=needs.python
-                ),
-                "python",
-            )
-        )
+    image, against = image_and_objection(release, needs)
+    if against is not None:
+        out.append(against)
+    if image is not None and needs.device == "nvidia" and needs.capability:
+        runs, why = releases.runs_on(image, needs.capability)
+        if not runs:
+            out.append(Objection(True, why, "compute_capability"))
     for fault in releases.known_faults(version, set(needs.conditions)):
         out.append(Objection(False, fault.title, "avoid:" + fault.id if fault.avoid else "fault:" + fault.id))
     return tuple(out)
 
 
-def _python_fits(python: str, required: str) -> bool:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    try:
-        return python in SpecifierSet(required)
-    except InvalidSpecifier:
-        return True
+def image_and_objection(release: Release, needs: Needs) -> tuple[ImageInfo | None, Objection | None]:
+    """The image that the driver runs: the plain one, else a variant with an older CUDA; and what is wrong."""
+    plain = releases.image_for(release, vendor=needs.device)
+    if plain is None:
+        if needs.runtime == "docker":
+            return None, Objection(True, _("no image of it for this kind of machine is known"), "no_image")
+        return None, None
+    need = releases.driver_needed(plain)
+    if need is None or not needs.driver or needs.device != "nvidia":
+        return plain, None
+    as_image = needs.runtime == "docker"
+    fine, why = need.accepts(needs.driver, needs.consumer, as_image)
+    if fine:
+        return plain, None
+    for variant in image_variants(release):
+        other = releases.image_for(release, cuda_variant=variant)
+        older = releases.driver_needed(other) if other is not None else None
+        if (
+            other is not None
+            and older is not None
+            and older.accepts(needs.driver, needs.consumer, as_image)[0]
+        ):
+            return other, None
+    return plain, Objection(True, why, "driver_too_old")
 
 
 def _key(version: str) -> tuple[int, ...]:
@@ -351,14 +352,14 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".") if text else ""
 
 
-def image_of(draft: Draft, release: Release | None, device: str) -> tuple[ImageInfo | None, str | None]:
+def image_of(draft: Draft, release: Release | None, needs: Needs) -> tuple[ImageInfo | None, str | None]:
     """The image, and the reference that is written (the user may name another)."""
     if release is None:
         return None, None
-    image = releases.image_for(release, vendor=device if device in ("nvidia", "amd") else "cpu")
+    image, _against = image_and_objection(release, needs)
     given = draft.answered("image")
-    reference = image.reference
-    if not release.exact and release.asked:
+    reference = image.reference if image is not None else None
+    if image is not None and not release.exact and release.asked:
         tag = release.asked if release.asked[:1] in "vnl" else "v" + release.asked
         reference = f"{image.repository}:{tag}"
     if given is not None and str(given[0]).strip() and given[0] != reference:
@@ -370,12 +371,16 @@ def image_of(draft: Draft, release: Release | None, device: str) -> tuple[ImageI
                 _("An image is written as name:tag."),
             )
         else:
-            draft.settle(
-                "image",
-                text,
-                _("chosen by you; its arguments are those of vLLM {version}").format(version=release.version),
-                given[1],
+            why = _("chosen by you; its arguments are those of vLLM {version}").format(
+                version=release.version
             )
+            draft.settle("image", text, why, given[1])
             return image, text
-    draft.settle("image", reference, _("the official image of this release"), "default")
+    plain = releases.image_for(release, vendor=needs.device)
+    reason = _("the official image of this release")
+    if image is not None and plain is not None and image.tag != plain.tag:
+        reason = _("the official image built with CUDA {cuda}, which driver {driver} runs").format(
+            cuda=image.cuda, driver=needs.driver
+        )
+    draft.settle("image", reference, reason, "default")
     return image, reference

@@ -18,6 +18,7 @@ GIB = 1 << 30
 # what the display holds moves by about 0.2 GiB from one minute to the next.
 CONTEXT_BYTES = int(0.4 * GIB)
 DESKTOP_SWING_BYTES = int(0.2 * GIB)
+ROOMY = 4.0  # requests of full length that should find room at once
 LEAST_LENGTH = 2048  # below this a server is of no use: no plan is proposed
 
 
@@ -101,7 +102,7 @@ def size(
     share = _float(chosen.get("gpu_memory_utilization"), share)
     request = _request(info, bed, intent, chosen, extra, share)
     target = _target_length(info, intent, chosen)
-    parallel, parallel_reason = _parallel(info, bed, request, target, chosen)
+    parallel, parallel_reason = _parallel(info, bed, request, target)
     values["tensor_parallel_size"] = (parallel, parallel_reason)
     used = _int(chosen.get("tensor_parallel_size"), parallel)
     request = replace(request, tensor_parallel_size=used)
@@ -202,33 +203,20 @@ def _divides(info: ModelInfo, parallel: int) -> bool:
     return heads is None or heads % parallel == 0
 
 
-def _parallel(
-    info: ModelInfo, bed: Bed, request: FitRequest, target: int, chosen: Mapping[str, Value]
-) -> tuple[int, str]:
+def _parallel(info: ModelInfo, bed: Bed, request: FitRequest, target: int) -> tuple[int, str]:
+    """One GPU where the model has room there, else all that its heads can be divided by."""
     count = len(bed.gpus)
     if bed.device == "cpu" or count <= 1:
         return 1, _("one GPU") if count else _("no GPU: the model runs on the processor")
+    alone = fit(info, replace(request, tensor_parallel_size=1, max_model_len=target))
+    if alone.fits and (alone.concurrency or 0) >= ROOMY:
+        return 1, _(
+            "one GPU has room for {many:.0f} requests of full length; splitting would only cost traffic"
+        ).format(many=alone.concurrency or 0)
     sizes = [n for n in range(1, count + 1) if n & (n - 1) == 0 and _divides(info, n)]
-    roomy = 4.0  # requests of full length that should find room at once
-    best: int | None = None
-    for n in sizes:
-        result = fit(info, replace(request, tensor_parallel_size=n, max_model_len=target))
-        if result.fits:
-            best = best or n
-            if (result.concurrency or 0) >= roomy:
-                if n == 1:
-                    return 1, _(
-                        "it fits one GPU with room for {many:.0f} requests of full length; splitting would only cost traffic"
-                    ).format(many=result.concurrency or 0)
-                return n, _(
-                    "split over {n} GPUs it fits, with room for {many:.0f} requests of full length"
-                ).format(n=n, many=result.concurrency or 0)
-    if best is not None:
-        # It fits somewhere, but is tight there: take all that can be used.
-        return sizes[-1], _("split over {n} GPUs: on fewer there is little room for the KV cache").format(
-            n=sizes[-1]
-        )
-    return sizes[-1], _("split over all {n} GPUs that its attention heads can be divided by").format(
+    if sizes[-1] == count:
+        return count, _("split over all {n} GPUs: one alone has too little room").format(n=count)
+    return sizes[-1], _("split over {n} GPUs, the most that its attention heads can be divided by").format(
         n=sizes[-1]
     )
 
