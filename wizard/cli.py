@@ -111,13 +111,18 @@ def _split(words: Sequence[str]) -> tuple[str | None, list[str]]:
         elif word in {name for name, _help, _where in COMMANDS}:
             return word, [*words[:at], *words[at + 1 :]]
         else:
-            raise BadInput(
-                _("There is no command “{word}”.").format(word=word)
-                + near(word, [name for name, _help, _where in COMMANDS])
-                + " "
-                + _("See vllm-wizard --help.")
-            )
+            raise _no_command(word, words[at - 1] if at else "")
     return None, list(words)
+
+
+def _no_command(word: str, before: str) -> BadInput:
+    """``word`` stands where a command may stand, and is none; it may be the value of a misspelt option."""
+    options = [o[0] for o in (*GENERAL, *ANSWERS, OUT_OPTION, JSON_OPTION, PLAIN_OPTION)]
+    see = " " + _("See vllm-wizard --help.")
+    if before.startswith("--") and "=" not in before and before not in options:
+        return BadInput(_("There is no option {word}.").format(word=before) + near(before, options) + see)
+    known = [name for name, _help, _where in COMMANDS]
+    return BadInput(_("There is no command “{word}”.").format(word=word) + near(word, known) + see)
 
 
 def near(word: str, known: Sequence[str]) -> str:
@@ -206,7 +211,7 @@ def parse_words(name: str | None, words: Sequence[str]) -> argparse.Namespace:
     # Words may stand on both sides of options (FILE --json FILE); a parser with sub-parsers cannot do that.
     nested = any(action.nargs == "A..." for action in parser._actions)
     parse = parser.parse_known_args if nested else parser.parse_known_intermixed_args
-    args, unknown = parse(words)
+    args, unknown = parse(_joined(words))
     if unknown:
         word = next((w for w in unknown if w.startswith("-")), unknown[0]).partition("=")[0]
         known = [o for action in parser._actions for o in action.option_strings]
@@ -219,6 +224,17 @@ def parse_words(name: str | None, words: Sequence[str]) -> argparse.Namespace:
         )
     args.command = name
     return args
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """``--set --option=value`` as one word: a parser takes the second one for an option of its own."""
+    out: list[str] = []
+    for at, word in enumerate(words):
+        if at and words[at - 1] == "--set" and word.startswith("--") and word != "--":
+            out[-1] = f"--set={word}"
+        else:
+            out.append(word)
+    return out
 
 
 def build_parser(name: str | None) -> argparse.ArgumentParser:
@@ -335,6 +351,7 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "wslconfig": ("check", "check /mnt/c/Users/user/.wslconfig --host-ram-bytes 34359738368"),
     "move": ("/mnt/d/models/Qwen3-8B", "/mnt/d/models/Qwen3-8B /home/user/models/Qwen3-8B"),
     "record": ("/home/user/this-machine",),
+    "help": ("", "generate", "answers"),
 }  # fmt: skip
 
 

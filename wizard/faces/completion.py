@@ -82,7 +82,7 @@ def _bash(tables: dict[str, list[Row]]) -> str:
     lines = [
         "# vllm-wizard: completion for bash",
         "_vllm_wizard() {",
-        "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command= word",
+        "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command='' word",
         "  COMPREPLY=()",
         '  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
         f'    case "$word" in {"|".join(commands)}) command=$word; break ;; esac',
@@ -102,7 +102,7 @@ def _bash(tables: dict[str, list[Row]]) -> str:
             )
         else:
             lines.append(f"    {spelling}) return ;;")
-    lines += ["  esac", "  local words= files=", '  case "$command" in']
+    lines += ["  esac", "  local words='' files=''", '  case "$command" in']
     for name, rows in tables.items():
         words = " ".join(_words(rows) + ([] if name else commands))
         files = "; files=1" if any(r.kind for r in rows if not r.spellings) else ""
