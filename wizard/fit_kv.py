@@ -1,9 +1,9 @@
-"""The KV cache as vLLM lays it out: bytes per block, tokens of a pool, bytes that one sequence needs.
+"""The KV cache as vLLM lays it out: bytes of a block, tokens of a pool, what one sequence needs.
 
-vLLM cuts the pool into blocks of equal bytes. Layers of one kind form groups of equally many layers; every group
-has its own block table, and one block serves one group. A sequence of n tokens takes ceil(n / block) blocks of
-every full-attention group, a bounded number of every sliding group and a fixed number of every state group
-(vllm/v1/core/kv_cache_utils.py, kv_cache_planning.py in newer releases).
+The pool is cut into blocks of equal bytes. Layers of one kind form groups of equally many layers; every group has
+its own block table and a block serves one group. A sequence takes ceil(n / block) blocks of each full-attention
+group, a bounded number of each sliding group and a fixed number of each state group
+(vllm/v1/core/kv_cache_utils.py, from 0.33 kv_cache_planning.py; vllm/v1/kv_cache_interface.py).
 """
 
 from __future__ import annotations
@@ -11,12 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from wizard.fit_constants import version_key
+from wizard.fit_profile import Batch
+from wizard.fit_types import FitRequest
 from wizard.models.info import KvLayer, LayerKind
+from wizard.models.quant import Quant
 
-# bytes of one stored element; the per-token-head kinds keep 4 byte scales of K and V for every head beside
-ELEMENT_BYTES = {"auto": None, "bfloat16": 2.0, "float16": 2.0, "half": 2.0, "float32": 4.0, "float": 4.0, "fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e5m2": 1.0,
-                 "fp8_inc": 1.0, "fp8_ds_mla": 1.0, "int8": 1.0, "int8_per_token_head": 1.0, "fp8_per_token_head": 1.0,
-                 "int4_per_token_head": 0.5, "int4": 0.5, "nvfp4": 0.5625}  # fmt: skip
+# bytes of one stored element
+ELEMENT_BYTES = {"bfloat16": 2.0, "float16": 2.0, "half": 2.0, "float32": 4.0, "float": 4.0, "fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e5m2": 1.0, "fp8_inc": 1.0,
+                 "fp8_ds_mla": 1.0, "int8": 1.0, "int8_per_token_head": 1.0, "fp8_per_token_head": 1.0, "int4_per_token_head": 0.5, "int4": 0.5,
+                 "nvfp4": 0.5625}  # fmt: skip
+SCALE_BYTES = 4  # the per-token-head kinds keep one 32 bit scale for K and one for V of every head
+HYBRID_SINCE = (0, 9, 2)  # before, layers with a window were kept as if they looked at everything
+TOKENS_BY_CONCURRENCY_SINCE = (0, 20)  # from here the printed size is concurrency x longest context
+IN_FLIGHT_TWICE_SINCE = (0, 26)  # from here a second step may be under way
+HYBRID_PREFIX_CACHING_SINCE = (0, 26)  # from here prefix caching is on by default for models with states
 
 
 @dataclass(frozen=True)
@@ -32,12 +41,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Pool:
-    """How a model's cache is cut. ``block_bytes`` is one block across the layers of one group."""
+    """How a model's cache is cut. ``block_bytes`` is one block over the layers of one group, on one GPU."""
 
     groups: tuple[Group, ...]
     block_bytes: int
-    report_tokens: int  # block size that the log multiplies with
-    in_flight: int  # tokens of one scheduling step
+    in_flight: int  # tokens that steps under way may hold beyond a window
+    by_concurrency: bool
+    bytes_per_token: int  # of one more token in the full-attention layers
 
     def blocks(self, pool_bytes: float) -> int:
         return max(0, int(pool_bytes // self.block_bytes)) if self.block_bytes else 0
@@ -56,11 +66,14 @@ class Pool:
                 total += -(-tokens // group.block_tokens)
         return total
 
-    def tokens(self, pool_bytes: float) -> int:
-        """What the log calls the cache size."""
+    def tokens(self, pool_bytes: float, max_len: int) -> int:
+        """What vLLM prints as the cache's size."""
         if not self.groups:
             return 0
-        return self.blocks(pool_bytes) // len(self.groups) * self.report_tokens
+        if self.by_concurrency:
+            return int(self.concurrency(pool_bytes, max_len) * max_len)
+        smallest = min(g.block_tokens for g in self.groups)
+        return self.blocks(pool_bytes) // len(self.groups) * smallest
 
     def concurrency(self, pool_bytes: float, length: int) -> float:
         need = self.blocks_for(length)
@@ -84,58 +97,119 @@ class Pool:
         return self.blocks_for(tokens) * self.block_bytes
 
 
-def layer_bytes_per_token(layer: KvLayer, tp: int, element: float) -> float:
+def element_size(kv_cache_dtype: str, quant: Quant, dtype_bytes: float) -> float:
+    """Bytes of one cached element; "auto" follows the checkpoint's own wish, else the model's dtype."""
+    name = kv_cache_dtype.lower()
+    if name in ("", "auto"):
+        return 1.0 if quant.kv_cache_dtype == "fp8" else dtype_bytes
+    return ELEMENT_BYTES.get(name, dtype_bytes)
+
+
+def layer_bytes_per_token(layer: KvLayer, tp: int, element: float, kv_cache_dtype: str = "auto") -> float:
     """Bytes of one token in one attention layer on one GPU."""
     size = layer.element_bytes if layer.element_bytes is not None else element
     if layer.kind is LayerKind.MLA:
+        # fp8 for sparse MLA keeps scales and the rotary part in 16 bit: 656 bytes for 576 elements
+        if kv_cache_dtype == "fp8_ds_mla" and layer.latent_dim == 576:
+            return 656.0
         return layer.latent_dim * size
     heads = max(1, -(-layer.kv_heads // tp)) if layer.kv_heads else 0
-    return heads * (layer.head_dim + (layer.v_head_dim or layer.head_dim)) * size
+    scales = 2 * SCALE_BYTES if kv_cache_dtype.endswith("per_token_head") else 0
+    return heads * ((layer.head_dim + (layer.v_head_dim or layer.head_dim)) * size + scales)
+
+
+def _state_blocks(request: FitRequest) -> int:
+    """Blocks that one sequence holds of each state group."""
+    release = version_key(request.release)
+    caching = request.enable_prefix_caching
+    if caching is None:
+        caching = release >= HYBRID_PREFIX_CACHING_SINCE
+    if release < (0, 12):
+        return 1
+    return (2 if caching else 1) + request.num_speculative_tokens
 
 
 def plan_pool(
-    layers: Sequence[KvLayer], *, tp: int, element: float, in_flight: int, block: int = 16, max_len: int | None = None, mamba_blocks: int = 1
-) -> Pool | None:
-    """The pool's cut for ``layers`` (grouped, as :class:`ModelInfo` has them); None when nothing is kept."""
+    layers: Sequence[KvLayer], *, request: FitRequest, batch: Batch, element: float, max_len: int | None, stage_layers: Sequence[KvLayer] | None = None
+) -> Pool | None:  # fmt: skip
+    """The pool's cut for a model's layers (grouped as :class:`ModelInfo` has them); None when nothing is kept.
+
+    ``stage_layers`` are those of one pipeline stage: groups are formed over the whole model, and a stage holds its
+    share of every group.
+    """
+    tp = max(1, request.tensor_parallel_size)
+    release = version_key(request.release)
+    block = request.block_size or (128 if request.cpu else 16)
     attention = [x for x in layers if x.kind in (LayerKind.FULL, LayerKind.SLIDING, LayerKind.MLA) and x.count > 0]
     states = [x for x in layers if x.kind is LayerKind.LINEAR and x.count > 0]
-    if max_len is not None:
-        # a window as long as the context is full attention
-        attention = [replace(x, kind=LayerKind.FULL, window=None) if x.window and x.window >= max_len else x for x in attention]
     if not attention and not states:
         return None
+    if release < HYBRID_SINCE and any(x.kind is not LayerKind.SLIDING for x in attention):
+        attention = [replace(x, kind=LayerKind.FULL, window=None) if x.kind is LayerKind.SLIDING else x for x in attention]
+    by_concurrency = release >= TOKENS_BY_CONCURRENCY_SINCE
+    steps = 2 if release >= IN_FLIGHT_TWICE_SINCE else 1
+    in_flight = batch.tokens * steps if batch.chunked else max(max_len or 0, batch.tokens)
+    stage_share = _share(layers, stage_layers)
+
+    def pool(groups: Sequence[Group], page: float, layers_per_group: int, per_token: float) -> Pool:
+        held = max(1, -(-int(layers_per_group * stage_share * 1000) // 1000))
+        return Pool(tuple(groups), max(1, int(page * held)), in_flight, by_concurrency, int(per_token * stage_share))
+
     if not attention:
         page = max((x.state_bytes or 0) // tp for x in states)
         count = sum(x.count for x in states)
-        return Pool((Group(LayerKind.LINEAR, count, max_len or 1, None, mamba_blocks),), max(1, page * count), block, in_flight)
-    per_token = [layer_bytes_per_token(x, tp, element) for x in attention]
+        return pool([Group(LayerKind.LINEAR, count, max_len or 1, None, _state_blocks(request))], page, count, 0)
+    sizes = [layer_bytes_per_token(x, tp, element, request.kv_cache_dtype) for x in attention]
+    per_token = sum(s * x.count for s, x in zip(sizes, attention, strict=True) if x.window is None)
     if states:
-        state = max((x.state_bytes or 0) // tp for x in states)
         # the attention block grows until its page holds a state; the state's page is padded to it
-        need = -(-state // max(1, int(max(per_token))))
+        state = max((x.state_bytes or 0) // tp for x in states)
+        need = -(-state // max(1, int(max(sizes))))
         block = max(block, -(-need // 16) * 16)
     kinds: dict[tuple[LayerKind, int | None, float], int] = {}
-    for layer, size in zip(attention, per_token, strict=True):
-        key = (layer.kind, layer.window, size)
+    for layer, size in zip(attention, sizes, strict=True):
+        key = (LayerKind.FULL if layer.window is None else layer.kind, layer.window, size)
         kinds[key] = kinds.get(key, 0) + layer.count
-    if len(kinds) == 1 and not states:
-        (kind, window, size), count = next(iter(kinds.items()))
-        return Pool((Group(kind, count, block, window),), max(1, int(size * block * count)), block, in_flight)
-    if not states and all(window is None for _, window, _ in kinds):
-        # all full attention of different widths: one group, every layer with its own page
-        return Pool((Group(LayerKind.FULL, sum(kinds.values()), block),), max(1, int(sum(s * block * n for (_, _, s), n in kinds.items()))), block, in_flight)
+    if len({(kind, window) for kind, window, _ in kinds}) == 1 and not states:
+        # one kind of attention: one group, every layer with its own page
+        kind, window, _ = next(iter(kinds))
+        count = sum(kinds.values())
+        mean = sum(s * n for (_, _, s), n in kinds.items()) / count
+        return pool([Group(kind, count, block, window)], mean * block, count, per_token)
+    groups, page, width = _hybrid(kinds, states, block, max_len, _state_blocks(request))
+    return pool(groups, page, width, per_token)
+
+
+def _hybrid(
+    kinds: dict[tuple[LayerKind, int | None, float], int],
+    states: Sequence[KvLayer],
+    block: int,
+    max_len: int | None,
+    state_blocks: int,
+) -> tuple[list[Group], float, int]:
+    """(groups, bytes of a page, layers of a group) of a model with several kinds of layers."""
     widest = max(s for _, _, s in kinds)
-    page = int(widest * block)
-    counted: list[tuple[LayerKind, int | None, int, int]] = []
+    page = widest * block
+    buckets: list[tuple[LayerKind, int | None, int, int]] = []
     for (kind, window, size), count in kinds.items():
-        ratio = max(1, round(widest / size)) if size else 1
-        counted.append((kind, window, block * ratio, count))
+        ratio = max(1, int(widest / size + 1e-6)) if size else 1
+        buckets.append((kind, window, block * ratio, count))
     for layer in states:
-        counted.append((LayerKind.LINEAR, None, max_len or block, layer.count))
-    least, most = min(c for *_, c in counted), max(c for *_, c in counted)
+        buckets.append((LayerKind.LINEAR, None, max_len or block, layer.count))
+    least, most = min(c for *_, c in buckets), max(c for *_, c in buckets)
     size_of_group = most if most < least * 1.5 else least
     groups: list[Group] = []
-    for kind, window, tokens, count in counted:
+    for kind, window, tokens, count in buckets:
         for _i in range(-(-count // size_of_group)):
-            groups.append(Group(kind, size_of_group, tokens, window, mamba_blocks))
-    return Pool(tuple(groups), max(1, page * size_of_group), block, in_flight)
+            groups.append(Group(kind, size_of_group, tokens, window, state_blocks))
+    return groups, page, size_of_group
+
+
+def _share(layers: Sequence[KvLayer], stage: Sequence[KvLayer] | None) -> float:
+    """The part of all caching layers that one pipeline stage holds."""
+    if stage is None:
+        return 1.0
+    keeps = (LayerKind.FULL, LayerKind.SLIDING, LayerKind.MLA, LayerKind.LINEAR)
+    total = sum(x.count for x in layers if x.kind in keeps)
+    part = sum(x.count for x in stage if x.kind in keeps)
+    return part / total if total else 1.0

@@ -37,7 +37,25 @@ class FitRequest:
     draft_weight_bytes: int = 0
     wsl: bool = False
     cpu: bool = False  # the CPU backend: gpu_* figures are RAM
+    nvlink: bool | None = None  # GPUs linked by NVLink; None: as that kind of GPU usually is
+    enable_prefix_caching: bool | None = None  # None: the release's default
+    block_size: int | None = None
+    num_speculative_tokens: int = 0
     extra: dict[str, str] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Figures solved from this machine's own start-up log. None: the log did not tell."""
+
+    release: str
+    model: str = ""
+    weights_bytes: int | None = None
+    activation_bytes: int | None = None
+    non_torch_bytes: int | None = None
+    cuda_graph_bytes: int | None = None
+    kv_cache_bytes: int | None = None
+    kv_cache_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,3 +110,5 @@ class FitResult:
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()  # why it does not fit
     ways_out: tuple[WayOut, ...] = ()
+    max_num_seqs: int | None = None  # as computed with
+    max_num_batched_tokens: int | None = None

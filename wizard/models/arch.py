@@ -169,6 +169,16 @@ def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return merged
 
 
+def vision_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The vision tower's part of a multimodal config; empty when there is none."""
+    for place in (config, _mapping(config.get("thinker_config"))):
+        for key in ("vision_config", "vision_tower_config", "visual", "vit_config"):
+            found = _mapping(place.get(key))
+            if found:
+                return found
+    return {}
+
+
 def rope_parameters(text: Mapping[str, Any]) -> Mapping[str, Any]:
     """``rope_scaling`` or (transformers 5) ``rope_parameters`` of full attention."""
     for key in ("rope_scaling", "rope_parameters"):

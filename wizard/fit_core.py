@@ -1,0 +1,315 @@
+"""The memory arithmetic: ModelInfo + GPU + release + flags -> what fits.
+
+Pure and fast. The budget of a GPU is utilization x total; from it go the weights as vLLM shards them, what lies
+outside PyTorch, the peak of vLLM's profiling run and (from 0.20) its CUDA graph estimate. The rest is the KV pool.
+Figures that shapes do not give come from ``fit_data/constants.json``, each with its source.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from wizard import fit_profile, fit_weights
+from wizard.fit_constants import GIB, MIB, constant, version_key
+from wizard.fit_kv import Pool, element_size, plan_pool
+from wizard.fit_profile import Batch, Profile
+from wizard.fit_types import Calibration, FitRequest, FitResult, Interval, Line
+from wizard.fit_weights import Stage
+from wizard.i18n import _
+from wizard.models import arch as arch_reader
+from wizard.models import weights as weight_rules
+from wizard.models.arch import Arch
+from wizard.models.info import KvLayer, LayerKind, ModelInfo
+from wizard.models.quant import Quant, detect
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One pipeline stage's share of the budget. Bytes on one GPU."""
+
+    weights: int
+    profile: Profile | None
+    activation: int
+    used: int
+    layers: list[KvLayer]
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What of a model does not change with the request's sizes."""
+
+    arch: Arch | None
+    quant: Quant
+    stored: Quant
+    dtype_bytes: float
+    stored_bytes: float
+
+
+# --- the model under this request ----------------------------------------------------------------------------
+
+
+def _dtype_bytes(info: ModelInfo, request: FitRequest) -> float:
+    asked = request.dtype.removeprefix("torch.")
+    if asked not in ("", "auto"):
+        return weight_rules.DTYPE_BYTES.get(asked, 2.0)
+    size = weight_rules.DTYPE_BYTES.get(info.dtype or "", 2.0)
+    return 2.0 if size != 2.0 else size  # vLLM takes a 32 bit checkpoint down to 16 bit
+
+
+# bytes of a linear weight that is quantized while loading
+_ON_THE_FLY = {"fp8": 1.0, "fbgemm_fp8": 1.0, "ptpc_fp8": 1.0, "experts_int8": 1.0, "bitsandbytes": 0.5 + 4 / 64, "torchao": 1.0, "mxfp4": 0.53125, "mxfp8": 1.03125}
+
+
+_READ: OrderedDict[int, tuple[dict[str, Any], Arch | None, Quant]] = OrderedDict()
+_READ_KEPT = 32
+
+
+def _anatomy(config: dict[str, Any]) -> tuple[Arch | None, Quant]:
+    """The anatomy of a config, kept for the configs asked for last: re-planning asks for the same one again."""
+    kept = _READ.get(id(config))
+    if kept is not None and kept[0] is config:
+        return kept[1], kept[2]
+    try:
+        arch: Arch | None = arch_reader.read(config)
+    except arch_reader.ConfigError:
+        arch = None
+    quant = detect(config)
+    _READ[id(config)] = (config, arch, quant)
+    while len(_READ) > _READ_KEPT:
+        _READ.popitem(last=False)
+    return arch, quant
+
+
+def _read(info: ModelInfo, request: FitRequest) -> _Model:
+    arch, stored = _anatomy(info.config)
+    if stored.method is None and info.quantization is not None:
+        stored = Quant(info.quantization, info.quant_detail or "", None)
+    quant = stored
+    if request.quantization and stored.method is None:
+        size = _ON_THE_FLY.get(request.quantization)
+        quant = Quant(request.quantization, "", size, 8 if size == 1.0 else 4, only_experts=request.quantization == "experts_int8")
+    return _Model(arch, quant, stored, _dtype_bytes(info, request), weight_rules.DTYPE_BYTES.get(info.dtype or "", 2.0))
+
+
+def _scale(info: ModelInfo, model: _Model, notes: list[str]) -> float | None:
+    """How the checkpoint's real size compares with the computed one; None when the two do not belong together."""
+    if model.arch is None or not info.weight_bytes or info.weight_source == "computed from config":
+        return 1.0
+    computed = sum(weight_rules.by_kind(model.arch, model.stored, model.stored_bytes).values())
+    if not computed:
+        return None
+    ratio = info.weight_bytes / computed
+    if 0.75 <= ratio <= 1.35:
+        return ratio
+    notes.append(_("the size on disk ({disk:.1f} GiB) and the size computed from the shapes ({computed:.1f} GiB) differ: the size on disk is used").format(disk=info.weight_bytes / GIB, computed=computed / GIB))
+    return None
+
+
+def _stage_weights(info: ModelInfo, model: _Model, request: FitRequest, notes: list[str]) -> tuple[list[int], list[Stage]]:
+    """(bytes of each pipeline stage, the stages when the anatomy is known)."""
+    tp, pp = max(1, request.tensor_parallel_size), max(1, request.pipeline_parallel_size)
+    total = info.weight_bytes
+    if model.arch is None:
+        return ([total // (tp * pp)] * pp if total else []), []
+    towers = not (fit_profile.images_off(request) and version_key(request.release) >= (0, 15))
+    parts = fit_weights.stages(model.arch, model.quant, model.dtype_bytes, request, towers=towers, mtp=uses_mtp(info, request))
+    ratio = _scale(info, model, notes)
+    if ratio is None and total:
+        plain = fit_weights.stages(model.arch, model.quant, model.dtype_bytes, request, towers=True, mtp=False)
+        whole = sum(sum(p.by_kind.values()) for p in plain) or 1
+        share = total / whole / tp
+        return [int(sum(p.by_kind.values()) * share * tp / tp) + p.fixed for p in plain], plain
+    factor = ratio if ratio is not None else 1.0
+    return [int(sum(p.by_kind.values()) * factor) + p.fixed for p in parts], parts
+
+
+def uses_mtp(info: ModelInfo, request: FitRequest) -> bool:
+    """Whether the model's own prediction layers are loaded as the draft."""
+    return bool(info.mtp_layers) and request.num_speculative_tokens > 0 and not request.draft_weight_bytes
+
+
+# --- fit -----------------------------------------------------------------------------------------------------
+
+
+def fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None = None) -> FitResult:
+    """What ``info`` takes on one GPU of ``request`` (the fullest), and whether it fits.
+
+    ``calibration`` are figures solved from this machine's own start-up log; they replace ours.
+    """
+    notes: list[str] = []
+    problems: list[str] = []
+    model = _read(info, request)
+    max_len = request.max_model_len or info.max_model_len
+    batch = fit_profile.default_batch(request, max_len)
+    certain = info.kv_layout_known and model.arch is not None and bool(info.kv_layers or info.task != "generate")
+    if not certain:
+        notes.append(_("the cache layout of this architecture is not known: no guess is made, vLLM prints what fits when it starts"))
+    weights, parts = _stage_weights(info, model, request, notes)
+    if not weights:
+        notes.append(_("the size of the weights is not known"))
+        certain = False
+        weights = [0]
+    if not info.weight_bytes or (model.quant.bytes_per_weight is None and model.quant.method is not None and info.weight_source in ("", "computed from config")):
+        notes.append(_("the size of the weights is estimated"))
+    outside, outside_spread, outside_source = fit_profile.non_torch(request)
+    graphs, graphs_spread, graphs_source = fit_profile.cuda_graphs(info, model.quant, request, batch)
+    if request.cpu:
+        outside = outside_spread = 0
+    if calibration is not None:
+        outside = calibration.non_torch_bytes if calibration.non_torch_bytes is not None else outside
+        outside_spread = min(outside_spread, 64 * MIB)
+        if calibration.cuda_graph_bytes is not None and graphs:
+            graphs, graphs_spread = calibration.cuda_graph_bytes, 64 * MIB
+    lora = fit_weights.lora_bytes(model.arch, request, model.dtype_bytes) if model.arch is not None else 0
+    sides = _sides(info, model, request, batch, weights, parts, outside + graphs + lora + request.draft_weight_bytes, calibration)
+    fullest = max(range(len(sides)), key=lambda i: sides[i].used)
+    side = sides[fullest]
+    utilization, utilization_reason = _utilization(request)
+    budget = int(request.gpu_total_bytes * utilization)
+    weights_spread = int(side.weights * (0.004 if info.weight_source in ("safetensors headers", "index", "GGUF header", "recipe") else 0.012))
+    activation_spread = side.profile.spread_bytes if side.profile is not None else side.activation // 3
+    margin = _combine(activation_spread, outside_spread, graphs_spread, weights_spread)
+    best = budget - side.used
+    if request.cpu or request.kv_cache_memory_bytes is not None:
+        best, margin = _fixed_pool(request, best, margin, notes)
+    pool_bytes = Interval(max(0, best), max(0, best - margin), max(0, best + margin))
+    pool = _pool(info, model, request, batch, side, max_len) if certain else None
+    limit = info.max_model_len or max_len or 1_048_576
+    tokens, longest, concurrency, per_token = _cache(pool, pool_bytes, limit, max_len)
+    keeps_cache = pool is not None
+    _check_free(request, utilization, budget, problems, notes)
+    fits_best, fits_low = best > 0 and not problems, best - margin > 0 and not problems
+    if pool is not None and max_len:
+        need = pool.blocks_for(max_len)
+        fits_best = fits_best and need <= pool.blocks(pool_bytes.best)
+        fits_low = fits_low and need <= pool.blocks(pool_bytes.low)
+    if info.task == "generate" or keeps_cache:
+        if best - margin <= 0 and not problems:
+            problems.append(
+                _("weights ({weights:.1f} GiB) and what vLLM needs beside them ({rest:.1f} GiB) leave no room for the cache in {budget:.1f} GiB").format(
+                    weights=side.weights / GIB, rest=(side.used - side.weights) / GIB, budget=budget / GIB
+                )
+            )
+        elif not fits_low and not problems and max_len:
+            problems.append(_("a context of {n} tokens does not surely fit: {longest} do").format(n=max_len, longest=longest or 0))
+    if not certain:
+        fits_low = False
+    if not info.servable:
+        fits_low = fits_best = False
+        problems += [issue.message for issue in info.issues if issue.fatal][:3]
+    lines = _lines(info, request, batch, side, model, outside, outside_source, graphs, graphs_source, lora, int(pool_bytes.best))
+    return FitResult(
+        fits=fits_low, fits_best=fits_best, certain=certain, utilization=utilization, utilization_reason=utilization_reason, budget_bytes=budget,
+        weights_bytes=side.weights, activation_bytes=side.activation, non_torch_bytes=outside, cuda_graph_bytes=graphs, lora_bytes=lora,
+        draft_bytes=request.draft_weight_bytes, kv_cache_bytes=pool_bytes, kv_cache_tokens=tokens, kv_bytes_per_token=per_token, max_model_len=max_len,
+        max_model_len_that_fits=longest, concurrency=concurrency, lines=lines, notes=tuple(notes), problems=tuple(problems),
+        max_num_seqs=batch.seqs, max_num_batched_tokens=batch.tokens,
+    )  # fmt: skip
+
+
+def _combine(*spreads: int) -> int:
+    """Independent errors together: the square root of the sum of squares, so that not every worst case is added."""
+    return int(sum(float(s) ** 2 for s in spreads) ** 0.5)
+
+
+def _sides(
+    info: ModelInfo, model: _Model, request: FitRequest, batch: Batch, weights: list[int], parts: list[Stage], rest: int, calibration: Calibration | None
+) -> list[_Side]:  # fmt: skip
+    out = []
+    for i, size in enumerate(weights):
+        size = max(0, size - request.cpu_offload_bytes)
+        profile: Profile | None = None
+        activation = 0
+        layers = list(info.kv_layers)
+        if model.arch is not None:
+            first, last = i == 0, i == len(weights) - 1
+            profile = fit_profile.profile(info, model.arch, model.quant, request, batch, model.dtype_bytes, first_stage=first, last_stage=last)
+            activation = profile.bytes
+            if parts and len(parts) > 1:
+                part = parts[i]
+                layers = [layer for block in model.arch.blocks[part.first_layer : part.first_layer + part.layers] for layer in block.kv]
+        elif info.vocab_size and info.hidden_size:
+            activation = int(batch.seqs * info.vocab_size * constant("sampler", request.release)["bytes_per_logit"] + 6 * batch.tokens * info.hidden_size * model.dtype_bytes)
+        if calibration is not None and calibration.activation_bytes is not None:
+            activation = calibration.activation_bytes
+        out.append(_Side(size, profile, activation, size + activation + rest, layers))
+    return out
+
+
+def _fixed_pool(request: FitRequest, best: int, margin: int, notes: list[str]) -> tuple[int, int]:
+    """(pool, margin) where the user set the pool, or the CPU backend takes what is left of the RAM."""
+    if request.kv_cache_memory_bytes is not None:
+        return request.kv_cache_memory_bytes, 0
+    space = request.extra.get("VLLM_CPU_KVCACHE_SPACE")
+    if space:
+        try:
+            return int(float(space) * GIB), 0
+        except ValueError:
+            notes.append(_("VLLM_CPU_KVCACHE_SPACE is not a number: {value}").format(value=space))
+    return best, margin
+
+
+def _utilization(request: FitRequest) -> tuple[float, str]:
+    if request.gpu_memory_utilization is not None:
+        return request.gpu_memory_utilization, _("as asked")
+    entry = constant("utilization_default", request.release)
+    return float(entry["value"]), _("the default of vLLM {release}").format(release=request.release)
+
+
+def _check_free(request: FitRequest, utilization: float, budget: int, problems: list[str], notes: list[str]) -> None:
+    free = request.gpu_free_bytes
+    if free is None:
+        notes.append(_("free memory was not measured: the whole card is taken as free"))
+        return
+    if request.kv_cache_memory_bytes is None and budget > free:
+        text = _("utilization {u:.2f} asks for {need:.1f} GiB, but only {free:.1f} of {total:.1f} GiB are free: vLLM would not start")
+        problems.append(text.format(u=utilization, need=budget / GIB, free=free / GIB, total=request.gpu_total_bytes / GIB))
+
+
+def _pool(info: ModelInfo, model: _Model, request: FitRequest, batch: Batch, side: _Side, max_len: int | None) -> Pool | None:
+    layers = list(info.kv_layers)
+    if uses_mtp(info, request) and layers:
+        # the prediction layers attend like the model's last full layer
+        full = [x for x in layers if x.kind in (LayerKind.FULL, LayerKind.MLA)]
+        if full:
+            layers.append(KvLayer(**{**full[-1].__dict__, "count": info.mtp_layers}))
+    return plan_pool(
+        layers, stage_layers=side.layers if request.pipeline_parallel_size > 1 else None, request=request, batch=batch,
+        element=element_size(request.kv_cache_dtype, model.stored, model.dtype_bytes), max_len=max_len,
+    )  # fmt: skip
+
+
+def _cache(pool: Pool | None, size: Interval, limit: int, max_len: int | None) -> tuple[Interval, int | None, float | None, int | None]:
+    if pool is None:
+        return Interval(0, 0, 0), None, None, None
+    length = max_len or limit
+    tokens = Interval(pool.tokens(size.best, length), pool.tokens(size.low, length), pool.tokens(size.high, length))
+    longest = pool.longest(size.low, max(limit, max_len or 0))
+    return tokens, longest, pool.concurrency(size.best, length), pool.bytes_per_token
+
+
+def _lines(
+    info: ModelInfo, request: FitRequest, batch: Batch, side: _Side, model: _Model, outside: int, outside_source: str, graphs: int, graphs_source: str,
+    lora: int, pool: int,
+) -> tuple[Line, ...]:  # fmt: skip
+    profile = side.profile
+    tp, pp = request.tensor_parallel_size, request.pipeline_parallel_size
+    shared = _(" on each of {n} GPUs").format(n=tp * pp) if tp * pp > 1 else ""
+    reason = _("weights{shared}, {source}").format(shared=shared, source=info.weight_source or _("size not known"))
+    peak = _("peak of vLLM's profiling run: {seqs} sequences, {tokens} tokens a step, vocabulary {vocab}").format(seqs=batch.seqs, tokens=batch.tokens, vocab=info.vocab_size or 0)
+    lines = [Line("weights", side.weights, reason, info.weight_source)]
+    if profile is not None and profile.dominated_by == "vision":
+        peak = _("peak of vLLM's profiling run: the image encoder with the largest input")
+    lines.append(Line("activation", side.activation, peak, profile.source if profile is not None else ""))
+    lines.append(Line("non_torch", outside, _("CUDA context, kernels and communication buffers"), outside_source))
+    lines.append(Line("cuda_graph", graphs, _("CUDA graphs, estimated by vLLM and taken from the pool"), graphs_source))
+    lines.append(Line("lora", lora, _("{n} LoRA slots of rank {rank}").format(n=request.lora_slots, rank=request.max_lora_rank)))
+    lines.append(Line("draft", request.draft_weight_bytes, _("the draft model")))
+    lines.append(Line("kv_cache", pool, _("what is left for the KV cache")))
+    if request.gpu_free_bytes is not None:
+        lines.append(Line("held_by_others", max(0, request.gpu_total_bytes - request.gpu_free_bytes), _("held by the desktop and other programs")))
+    return tuple(line for line in lines if line.bytes > 0)
+
+
