@@ -603,6 +603,8 @@ def gguf(name: str, architecture: str, layers: int, hidden: int, heads: int, kv:
         (f"{architecture}.feed_forward_length", wide),
         (f"{architecture}.attention.head_count", heads),
         (f"{architecture}.attention.head_count_kv", kv),
+        (f"{architecture}.attention.key_length", 128),
+        (f"{architecture}.attention.value_length", 128),
     ]
     dim = 128
     shapes = [("token_embd.weight", (hidden, 151936)), ("output.weight", (hidden, 151936))]

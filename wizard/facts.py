@@ -170,6 +170,8 @@ class Wsl:
     wslconfig_path: str | None = None  # Linux path of the user's .wslconfig (whether or not it exists)
     wslconfig_bytes: bytes | None = None  # its content as read; None when it does not exist
     gpu_device: bool = False  # /dev/dxg is there
+    libcuda: bool = False  # Windows' CUDA library is there: /usr/lib/wsl/lib/libcuda.so.1
+    linux_driver_inside: bool = False  # a Linux NVIDIA driver was installed inside WSL and hides Windows' one
 
 
 @dataclass(frozen=True)
@@ -252,6 +254,7 @@ class Problem:
     detail: str
     commands: tuple[str, ...] = ()
     where: str = "linux"  # where the commands are typed: "linux", "powershell", "powershell-admin"
+    link: str = ""  # the page that explains it, where there is a good one
 
 
 @dataclass(frozen=True)

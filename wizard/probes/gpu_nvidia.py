@@ -71,7 +71,10 @@ def probe(host: Host) -> GpuStack:
     if nvml_hung:
         return replace(stack, fault="hang", reason=f"{nvml_reason}; {stack.reason}")
     if stack.fault == "no_driver":
-        return replace(stack, reason=_("no NVIDIA driver: {why}").format(why=nvml_reason))
+        # The loader's own words ("cannot open shared object file") only say the same at length.
+        missing = "libnvidia-ml" in nvml_reason or "nvml.dll" in nvml_reason
+        reason = _("no NVIDIA driver") if missing else _("no NVIDIA driver: {why}").format(why=nvml_reason)
+        return replace(stack, reason=reason)
     return stack
 
 

@@ -34,6 +34,7 @@ _NOT_PEOPLE = frozenset(
         "wdagutilityaccount",
     }
 )
+_LINUX_DRIVER = ("/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib/aarch64-linux-gnu/libcuda.so.1")
 _NETWORKS = ("nat", "mirrored", "virtioproxy", "bridged", "none", "consomme")
 
 
@@ -64,6 +65,9 @@ def probe(host: Host) -> Wsl | None:
         systemd=known(host.exists("/run/systemd/system"), "/run/systemd/system"),
         windows_build=_build_of_wsl1(release) if kind == SystemKind.WSL1 else versions.windows,
         gpu_device=host.exists("/dev/dxg"),
+        libcuda=host.exists("/usr/lib/wsl/lib/libcuda.so.1"),
+        # In a container the toolkit puts Windows' library there; in a distro only a driver package does.
+        linux_driver_inside=not in_container and any(host.exists(p) for p in _LINUX_DRIVER),
         host_free_disk_bytes=_windows_free(host, mounts),
     )
     if in_container:

@@ -1,0 +1,312 @@
+"""Problems of GPUs and their driver."""
+
+from __future__ import annotations
+
+import re
+
+from wizard.facts import Gpu, Machine, Problem, Severity, SystemKind, Vendor
+from wizard.i18n import _
+from wizard.probes.common import GIB, gib, version_tuple
+from wizard.probes.problems.words import uses_dnf
+
+# vLLM's images by the CUDA that they are built with, newest first: the last release, CUDA, the driver that it is
+# made for. The first row goes on with every new release.
+IMAGES: tuple[tuple[str, str, int], ...] = (
+    ("", "13.0", 580),
+    ("0.19.1", "12.9", 575),
+    ("0.11.0", "12.8", 570),
+    ("0.8.5.post1", "12.4", 550),
+)
+LAST_CUDA_12_RELEASE = "0.19.1"
+NEWEST_DRIVER = 580
+# Within CUDA 12 a driver of its first release runs later ones ("minor version compatibility").
+CUDA_12_DRIVER = 525
+NEWEST_CAPABILITY = (7, 5)
+OLDEST_CAPABILITY = (7, 0)
+# More than a desktop takes, and more than small change on a large card.
+HELD_BYTES = int(2.5 * GIB)
+HELD_SHARE = 0.12
+
+
+def gpu(machine: Machine) -> list[Problem]:
+    if machine.system in (SystemKind.WSL1, SystemKind.MACOS):
+        return []
+    stack = machine.gpu
+    if not stack.gpus:
+        return [_no_gpu(machine)]
+    found = []
+    if stack.vendor == Vendor.NVIDIA:
+        found += _capability(machine) + _driver(machine)
+        mig = [g for g in stack.gpus if g.mig_enabled.value]
+        if mig:
+            detail = _(
+                "{names}: vLLM sees its slices, not the whole card, and cannot join slices. Switch MIG off to use the whole card."
+            ).format(names=", ".join(f"GPU {g.index}" for g in mig))
+            commands = tuple(f"sudo nvidia-smi -i {g.index} -mig 0" for g in mig)
+            found.append(Problem("mig_enabled", Severity.INFO, _("MIG is on"), detail, commands))
+    return found + _held(machine)
+
+
+def _driver(machine: Machine) -> list[Problem]:
+    """Too old for the newest image, or for the newest image that still knows this GPU."""
+    driver = machine.gpu.driver_version.value
+    numbers = version_tuple(driver)
+    dropped = all(_below(g, NEWEST_CAPABILITY) for g in machine.gpu.gpus)
+    wanted = 575 if dropped else NEWEST_DRIVER
+    if not numbers or numbers[0] >= wanted:
+        return []
+    made_for = next(((last, cuda) for last, cuda, least in IMAGES if numbers[0] >= least), None)
+    if dropped:
+        title = _("The NVIDIA driver {driver} is older than the last image for this GPU wants").format(
+            driver=driver
+        )
+    else:
+        title = _("The NVIDIA driver {driver} is too old for the newest images").format(driver=driver)
+    parts = []
+    if not dropped:
+        parts.append(
+            _("Images from 0.20.0 on are built with CUDA 13 and need driver {wanted} or newer.").format(
+                wanted=wanted
+            )
+        )
+    if made_for is not None:
+        last, cuda = made_for
+        parts.append(
+            _("Without an update {last} (CUDA {cuda}) is the newest release made for this driver.").format(
+                last=last, cuda=cuda
+            )
+        )
+    if numbers[0] >= CUDA_12_DRIVER and (made_for is None or made_for[0] != LAST_CUDA_12_RELEASE):
+        parts.append(
+            _("Up to {last} may start, since CUDA 12 tolerates older drivers from {least} on.").format(
+                last=LAST_CUDA_12_RELEASE, least=CUDA_12_DRIVER
+            )
+        )
+    if numbers[0] < CUDA_12_DRIVER:
+        parts.append(_("No image of vLLM runs on this driver."))
+    severity = Severity.WARNING if numbers[0] >= CUDA_12_DRIVER else Severity.BLOCKER
+    commands, where, link = driver_commands(machine)
+    if where == "powershell":
+        parts.append(
+            _("Under WSL the Windows driver counts: install it in Windows, never a Linux driver inside WSL.")
+        )
+    return [Problem("driver_too_old", severity, title, " ".join(parts), commands, where, link)]
+
+
+def driver_commands(machine: Machine) -> tuple[tuple[str, ...], str, str]:
+    """How the NVIDIA driver is installed there: commands, where they are typed, the page that explains it."""
+    page = "https://www.nvidia.com/drivers"
+    if machine.system in (SystemKind.WSL2, SystemKind.WSL_CONTAINER):
+        return (f"Start-Process {page}", "wsl --shutdown"), "powershell", page
+    if machine.system == SystemKind.WINDOWS:
+        return (f"Start-Process {page}",), "powershell", page
+    guide = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/index.html"
+    # The open kernel module knows Turing and newer only, and Blackwell knows nothing else.
+    open_module = all(not _below(g, NEWEST_CAPABILITY) for g in machine.gpu.gpus)
+    system = machine.os_name.or_else("")
+    if system.startswith("Ubuntu"):
+        package = f"nvidia-driver-{NEWEST_DRIVER}" + ("-open" if open_module else "")
+        return ("sudo apt-get update", f"sudo apt-get install -y {package}", "sudo reboot"), "linux", guide
+    debian = re.match(r"Debian\D*(\d+)", system)
+    if debian and machine.cpu.architecture in ("x86_64", "AMD64"):
+        keyring = f"https://developer.download.nvidia.com/compute/cuda/repos/debian{debian.group(1)}/x86_64/cuda-keyring_1.1-1_all.deb"
+        package = "nvidia-open" if open_module else "cuda-drivers"
+        return (
+            (
+                f"curl -fsSLO {keyring}",
+                "sudo dpkg -i cuda-keyring_1.1-1_all.deb",
+                "sudo apt-get update",
+                f"sudo apt-get install -y {package}",
+                "sudo reboot",
+            ),
+            "linux",
+            guide,
+        )
+    if uses_dnf(system):
+        return ("sudo dnf module install -y nvidia-driver:open-dkms", "sudo reboot"), "linux", guide
+    return (), "linux", guide
+
+
+def _below(gpu: Gpu, least: tuple[int, int]) -> bool:
+    numbers = version_tuple(gpu.compute_capability.value)
+    return bool(numbers) and numbers < least
+
+
+def _capability(machine: Machine) -> list[Problem]:
+    old = [g for g in machine.gpu.gpus if _below(g, NEWEST_CAPABILITY)]
+    if not old:
+        return []
+    names = ", ".join(dict.fromkeys(f"{g.name} ({g.compute_capability.value})" for g in old))
+    hopeless = [g for g in machine.gpu.gpus if _below(g, OLDEST_CAPABILITY)]
+    if len(hopeless) == len(machine.gpu.gpus):
+        detail = _(
+            "vLLM needs compute capability 7.0 or newer. This GPU is older: serve on the processor or take another one."
+        )
+        return [
+            Problem(
+                "compute_capability_too_low",
+                Severity.BLOCKER,
+                _("{names}: too old for vLLM").format(names=names),
+                detail,
+            )
+        ]
+    detail = _(
+        "Images from 0.20.0 on hold no code for compute capability below 7.5. {last} is the last one that runs on it; it has no bfloat16 there, so float16 is used."
+    ).format(last=LAST_CUDA_12_RELEASE)
+    title = _("{names}: dropped by the newest images").format(names=names)
+    return [
+        Problem(
+            "compute_capability_dropped",
+            Severity.WARNING,
+            title,
+            detail,
+            (f"docker pull vllm/vllm-openai:v{LAST_CUDA_12_RELEASE}",),
+        )
+    ]
+
+
+def _no_gpu(machine: Machine) -> Problem:
+    stack, wsl2 = machine.gpu, machine.is_wsl2
+    reason = stack.reason
+    restart = ("wsl --shutdown",) if wsl2 else ("sudo reboot",)
+    where = "powershell" if wsl2 else "linux"
+    if stack.fault == "hang":
+        look = () if wsl2 else ("sudo dmesg | grep -iE 'nvrm|xid' | tail -n 20",)
+        detail = _(
+            "{reason}. A driver that hangs is cured by a restart; if it comes back, the kernel log tells which card failed."
+        ).format(reason=reason)
+        return Problem(
+            "gpu_driver_hangs",
+            Severity.BLOCKER,
+            _("The GPU driver does not answer"),
+            detail,
+            (*look, *restart),
+            where,
+        )
+    if stack.fault == "mismatch":
+        detail = _(
+            "The driver was updated while the old kernel module is still loaded ({reason}). A restart loads the new one."
+        ).format(reason=reason)
+        return Problem(
+            "gpu_driver_mismatch",
+            Severity.BLOCKER,
+            _("Driver and kernel module do not match"),
+            detail,
+            restart,
+            where,
+        )
+    if stack.fault == "blocked":
+        detail = _("{reason}. Update the Windows driver and WSL, then restart WSL.").format(reason=reason)
+        return Problem(
+            "gpu_blocked",
+            Severity.BLOCKER,
+            _("Windows keeps WSL from the GPU"),
+            detail,
+            ("wsl --update", "wsl --shutdown"),
+            "powershell",
+        )
+    if stack.fault in ("rubbish", "crash", "no_devices", "not_loaded"):
+        return _broken_driver(machine)
+    if stack.fault == "no_driver" and stack.kernel_module == "nouveau":
+        commands, where, link = driver_commands(machine)
+        detail = _(
+            "The free driver nouveau drives the NVIDIA card; CUDA needs NVIDIA's own, whose package switches nouveau off."
+        )
+        return Problem(
+            "nouveau", Severity.BLOCKER, _("The NVIDIA card runs on nouveau"), detail, commands, where, link
+        )
+    if stack.fault == "no_driver" and any("NVIDIA" in name for name in stack.other_gpus):
+        commands, where, link = driver_commands(machine)
+        return Problem(
+            "gpu_no_driver",
+            Severity.BLOCKER,
+            _("The NVIDIA driver is not installed"),
+            f"{reason}.",
+            commands,
+            where,
+            link,
+        )
+    if machine.system == SystemKind.WSL2 and machine.wsl is not None and not machine.wsl.gpu_device:
+        detail = _(
+            "WSL shows no GPU device (/dev/dxg). If this computer has an NVIDIA GPU: update its Windows driver and WSL. Without one, small models can be served on the processor."
+        )
+        return Problem(
+            "wsl_no_gpu_device",
+            Severity.WARNING,
+            _("WSL passes no GPU on"),
+            detail,
+            ("wsl --update", "wsl --shutdown"),
+            "powershell",
+        )
+    detail = _("{reason}. Small models can be served on the processor, slowly.").format(
+        reason=reason or _("none was found")
+    )
+    return Problem("no_gpu", Severity.WARNING, _("No GPU that vLLM can use"), detail)
+
+
+def _broken_driver(machine: Machine) -> Problem:
+    reason = machine.gpu.reason
+    if machine.is_wsl2:
+        detail = _("{reason}. Under WSL this is cured by a newer Windows driver and a newer WSL.").format(
+            reason=reason
+        )
+        commands, where, link = driver_commands(machine)
+        return Problem(
+            "gpu_driver_broken",
+            Severity.BLOCKER,
+            _("The GPU driver does not work"),
+            detail,
+            ("wsl --update", *commands),
+            where,
+            link,
+        )
+    if machine.gpu.fault == "not_loaded":
+        detail = _(
+            "{reason}. After a kernel update the module must be built again; with Secure Boot it must be signed."
+        ).format(reason=reason)
+        commands = ("sudo modprobe nvidia", "sudo dkms autoinstall", "sudo reboot")
+        return Problem(
+            "gpu_driver_broken",
+            Severity.BLOCKER,
+            _("The NVIDIA kernel module is not loaded"),
+            detail,
+            commands,
+        )
+    commands, where, link = driver_commands(machine)
+    detail = _("{reason}. Installing the driver again usually cures it.").format(reason=reason)
+    return Problem(
+        "gpu_driver_broken",
+        Severity.BLOCKER,
+        _("The GPU driver does not work"),
+        detail,
+        commands,
+        where,
+        link,
+    )
+
+
+def _held(machine: Machine) -> list[Problem]:
+    lines = []
+    for gpu in machine.gpu.gpus:
+        total, free = gpu.vram_total_bytes.value, gpu.vram_free_bytes.value
+        if total is None or free is None or gpu.unified_memory:
+            continue
+        held = total - free
+        if held > HELD_BYTES and held > HELD_SHARE * total:
+            who = ", ".join(gpu.processes[:4]) or _("the driver does not tell who")
+            lines.append(
+                _("GPU {index}: {held} of {total} ({who})").format(
+                    index=gpu.index, held=gib(held), total=gib(total), who=who
+                )
+            )
+    if not lines:
+        return []
+    detail = (
+        "; ".join(lines) + ". " + _("The plan works with what is free now; end these programs to have more.")
+    )
+    commands: tuple[str, ...] = ()
+    if machine.gpu.vendor == Vendor.NVIDIA:
+        commands = ("nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv",)
+    return [
+        Problem("gpu_memory_held", Severity.WARNING, _("Other programs hold GPU memory"), detail, commands)
+    ]
