@@ -272,12 +272,7 @@ def _choose_model(
                     _("Name one with --model, or make room: see what holds the memory."),
                 )
             return None, None, found
-        reason = (
-            _("the best that lies on this machine and fits")
-            if best.on_disk
-            else _("the best of the recipes that fits; none that fits lies on this machine")
-        )
-        draft.settle("model", best.source, reason, "detected" if best.on_disk else "recipe")
+        draft.settle("model", best.source, _why_best(best), "detected" if best.on_disk else "recipe")
         return best.info, best.recipe, found
     source = str(given[0])
     info = session.models.get(source)
@@ -291,7 +286,8 @@ def _choose_model(
             _("Give an existing folder or .gguf file, or a repository id such as Qwen/Qwen3-8B."),
         )
         return None, None, found
-    draft.decide_value("model", source, best.source if best else None, _("the best that fits"), given[1])
+    proposed, why = (best.source, _why_best(best)) if best else (None, "")
+    draft.decide_value("model", source, proposed, why, given[1])
     for issue in info.issues:
         if issue.fatal:
             draft.block(
@@ -311,6 +307,12 @@ def _choose_model(
             against[:1].upper() + against[1:] + ".",
         )
     return info, recipe_for(session, info), found
+
+
+def _why_best(best: Candidate) -> str:
+    if best.on_disk:
+        return _("the best that lies on this machine and fits")
+    return _("the best of the recipes that fits; none that fits lies on this machine")
 
 
 def _unserved(draft: Draft, device: str, runtime: str, info: ModelInfo | None = None) -> Plan:
