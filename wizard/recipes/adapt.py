@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from wizard.i18n import _
@@ -59,6 +59,21 @@ def problem_of(arg: ArgWithReason, release: Release) -> ArgProblem | None:
     return None
 
 
+# Options that load code which adds parser names; the last is what a public recipe calls the second.
+PLUGINS: Mapping[str, tuple[str, ...]] = {
+    "--reasoning-parser": ("--reasoning-parser-plugin",),
+    "--tool-call-parser": ("--tool-parser-plugin", "--tool-call-parser-plugin"),
+}
+
+
+def _from_plugin(arg: ArgWithReason, problem: ArgProblem, flags: Set[str], release: Release) -> bool:
+    """Whether the name that the release does not know comes with a plugin that it can load."""
+    plugins = PLUGINS.get(normal_spelling(arg.flag), ())
+    if problem.kind != "bad_value" or not any(p in flags for p in plugins):
+        return False
+    return find_option(release, plugins[0])[1] == "exact"
+
+
 def _unknown_name(flag: str, dest: str, value: str, release: Release) -> ArgProblem:
     from wizard.releases import spans
 
@@ -95,17 +110,21 @@ def _unknown_name(flag: str, dest: str, value: str, release: Release) -> ArgProb
     )
 
 
-def adapt(made: RecipeArgs, release: Release) -> RecipeArgs:
-    """The same arguments as the release takes them, with what was translated or left out."""
+def adapt(made: RecipeArgs, release: Release, *, reranks: bool = False) -> RecipeArgs:
+    """The same arguments as the release takes them, with what was translated or left out.
+
+    ``reranks``: the model scores pairs, which releases before 0.10.1 want to be told.
+    """
     args: list[ArgWithReason] = []
     left: list[LeftOut] = list(made.left_out)
+    flags = {normal_spelling(a.flag) for a in made.args}
     for given in made.args:
         arg = _in_its_form(given, release)
         problem = problem_of(arg, release)
-        if problem is None:
+        if problem is None or _from_plugin(arg, problem, flags, release):
             args += _spelled(arg, release)
             continue
-        instead = instead_of(arg, release)
+        instead = instead_of(arg, release, reranks=reranks)
         args += instead
         left.append(
             LeftOut(" ".join(arg.argv), problem.message, tuple(p for a in instead for p in a.argv), arg.source)
@@ -175,9 +194,12 @@ def write_limits(limits: Mapping[str, int], release: Release) -> str:
 _Maker = Callable[[ArgWithReason, Release], list[ArgWithReason]]
 
 
-def instead_of(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
+def instead_of(arg: ArgWithReason, release: Release, *, reranks: bool = False) -> list[ArgWithReason]:
     """What serves the purpose of an option that the release does not take; nothing when there is nothing."""
-    make = _SUBSTITUTES.get(normal_spelling(arg.flag))
+    name = normal_spelling(arg.flag)
+    if name == "--runner":
+        return _task(arg, release, ("score",) if reranks else ("embed", "embedding"))
+    make = _SUBSTITUTES.get(name)
     given = make(arg, release) if make is not None else []
     if any(problem_of(a, release) is not None for a in given):
         return []
@@ -190,11 +212,11 @@ def _text_only(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
     return [replace(arg, flag="--limit-mm-per-prompt", value=limits)]
 
 
-def _runner(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
-    """``--task`` before there were runners; which task, the architecture of the model says by itself."""
+def _task(arg: ArgWithReason, release: Release, tasks: Sequence[str]) -> list[ArgWithReason]:
+    """``--task`` with the first name that the release has, from before there were runners."""
     if arg.value != "pooling":
         return []
-    for task in ("embed", "embedding"):
+    for task in tasks:
         made = replace(arg, flag="--task", value=task)
         if problem_of(made, release) is None:
             return [made]
@@ -242,7 +264,6 @@ def _speculative(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
 
 _SUBSTITUTES: Mapping[str, _Maker] = {
     "--language-model-only": _text_only,
-    "--runner": _runner,
     "--convert": _convert,
     "--reasoning-parser": _older_parser(_OLDER_REASONING),
     "--tool-call-parser": _older_parser(_OLDER_TOOL),

@@ -149,7 +149,7 @@ def serve_args(
         return made
     from wizard.recipes.adapt import adapt
 
-    return adapt(made, release)
+    return adapt(made, release, reranks="rerank" in variant.intents)
 
 
 def _older(release: Release, first: str) -> bool:

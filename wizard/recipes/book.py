@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from wizard.models.info import ModelInfo
-from wizard.recipes.build import build_facts_of, build_recipe
+from wizard.recipes.build import build_facts_of, build_recipe, with_resolved_models
 from wizard.recipes.types import ModelFacts, Recipe, RecipeProblem, Variant
 
 COMPILED_NAME = "compiled.json"
@@ -155,34 +155,25 @@ def load(extra_dirs: Sequence[Path | str] = ()) -> RecipeBook:
     facts: dict[str, ModelFacts] = {}
     for data in packaged.values():
         facts.update(build_facts_of(data))
-    extra: list[Recipe] = []
+    extra: dict[str, dict[str, Any]] = {}
     for folder in extra_dirs:
         from wizard.recipes.checkout import read_folder
 
         documents, found_problems = read_folder(Path(folder))
         problems += found_problems
-        for name, data in documents.items():
-            facts.update(build_facts_of(data))
-            recipe = _built(data, name, False, problems)
-            if recipe is not None:
-                extra.append(recipe)
-    ours = [r for name, data in packaged.items() if (r := _built(data, name, True, problems)) is not None]
-    recipes = tuple(_with_facts(r, facts) for r in (*extra, *ours))
-    return RecipeBook(recipes, tuple(problems), _index(recipes))
-
-
-def _built(data: Mapping[str, Any], name: str, packaged: bool, problems: list[RecipeProblem]) -> Recipe | None:
-    try:
-        return build_recipe(data, name, packaged)
-    except (ValueError, TypeError, AttributeError) as error:
-        problems.append(RecipeProblem(name, None, "", str(error)))
-        return None
-
-
-def _with_facts(recipe: Recipe, facts: Mapping[str, ModelFacts]) -> Recipe:
-    return replace(
-        recipe, variants=tuple(replace(v, facts=facts.get(v.model_id.lower())) for v in recipe.variants)
-    )
+        extra.update(documents)
+    for data in extra.values():
+        facts.update(build_facts_of(data))
+    recipes: list[Recipe] = []
+    for name, data, is_packaged in (
+        *((n, d, False) for n, d in extra.items()),
+        *((n, d, True) for n, d in packaged.items()),
+    ):
+        try:
+            recipes.append(build_recipe(data, name, is_packaged, facts))
+        except (ValueError, TypeError, AttributeError) as error:
+            problems.append(RecipeProblem(name, None, "", str(error)))
+    return RecipeBook(tuple(recipes), tuple(problems), _index(recipes))
 
 
 def _index(recipes: Iterable[Recipe]) -> dict[str, tuple[Found, ...]]:
@@ -240,7 +231,7 @@ def _read_packaged(folder: Any) -> tuple[dict[str, dict[str, Any]], tuple[Recipe
         if problem is not None:
             problems.append(problem)
         elif data is not None:
-            documents[name] = data
+            documents[name] = with_resolved_models(data)
     return documents, tuple(problems)
 
 
@@ -270,5 +261,5 @@ def compile_folder(folder: Path) -> str:
         data, problem = read_document(raw, path.name)
         if problem is not None:
             raise ValueError(str(problem))
-        files[path.name] = {"sha256": digest(raw), "data": data}
+        files[path.name] = {"sha256": digest(raw), "data": with_resolved_models(data or {})}
     return json.dumps({"format": COMPILED_FORMAT, "files": files}, separators=(",", ":"), ensure_ascii=False) + "\n"

@@ -27,7 +27,8 @@ def strings(value: object) -> tuple[str, ...]:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    # Documents are plain dicts; a test against the abstract class costs several times as much.
+    return value if isinstance(value, dict) else {}
 
 
 def env_text(value: object) -> str:
@@ -97,7 +98,7 @@ def build_feature(key: str, given: Mapping[str, Any], opt_in: bool, ours: Mappin
 
 def merge(base: object, over: object) -> Any:
     """``over`` laid on ``base``: mappings key by key, all else replaced; null takes a key away."""
-    if isinstance(base, Mapping) and isinstance(over, Mapping):
+    if isinstance(base, dict) and isinstance(over, dict):
         made = {k: merge(v, over[k]) if k in over else v for k, v in base.items()}
         made.update({k: v for k, v in over.items() if k not in base})
         return {k: v for k, v in made.items() if v is not None}
@@ -116,6 +117,19 @@ def resolve_like(models: Mapping[str, Any], model_id: str, seen: tuple[str, ...]
         return given
     base = resolve_like(models, like, (*seen, model_id))
     return dict(merge({k: v for k, v in base.items() if k not in _NOT_INHERITED}, given))
+
+
+def with_resolved_models(data: dict[str, Any]) -> dict[str, Any]:
+    """The document with every ``like`` of its ``wizard`` part carried out, so that loading need not."""
+    models = mapping(mapping(data.get("wizard")).get("models"))
+    if not models:
+        return data
+    made = {}
+    for model_id in models:
+        facts = resolve_like(models, model_id)
+        facts.pop("like", None)
+        made[model_id] = facts
+    return {**data, "wizard": {**data["wizard"], "models": made}}
 
 
 def build_facts(models: Mapping[str, Any], model_id: str, first_release: str | None) -> ModelFacts:
@@ -149,15 +163,21 @@ def build_facts_of(data: Mapping[str, Any]) -> dict[str, ModelFacts]:
     return {str(k).lower(): build_facts(models, str(k), first) for k in models}
 
 
-def build_variant(key: str, given: Mapping[str, Any], recipe_id: str, model: Mapping[str, Any]) -> Variant:
-    own = optional_text(given.get("model_id"))
+def build_variant(
+    key: str,
+    given: Mapping[str, Any],
+    recipe_id: str,
+    model: Mapping[str, Any],
+    facts: Mapping[str, ModelFacts],
+) -> Variant:
+    model_id = optional_text(given.get("model_id")) or text(model.get("model_id"))
     declared = given.get("tp")
     tp: int | dict[str, int] | None = whole(declared)
     if isinstance(declared, Mapping):
         tp = {str(k): v for k, v in declared.items() if isinstance(v, int)}
     return Variant(
         key=key,
-        model_id=own or text(model.get("model_id")),
+        model_id=model_id,
         precision=text(given.get("precision")).lower(),
         recipe_id=recipe_id,
         vram_minimum_gb=number(given.get("vram_minimum_gb")),
@@ -171,14 +191,19 @@ def build_variant(key: str, given: Mapping[str, Any], recipe_id: str, model: Map
         precision_hardware={str(k): str(v) for k, v in mapping(given.get("precision_hardware")).items()},
         tensor_parallel_size=tp,
         min_release=optional_text(given.get("min_vllm_version")),
-        # The count is the default model's; another checkpoint of the same base is as large as the default
-        # only when nothing else is said, so a variant with its own id keeps it and the precision scales it.
         parameter_count=optional_text(given.get("parameter_count")) or optional_text(model.get("parameter_count")),
+        facts=facts.get(model_id.lower()),
     )
 
 
-def build_recipe(data: Mapping[str, Any], file: str, packaged: bool) -> Recipe:
-    """The recipe in ``data``. Missing parts are empty; raises ValueError when there is no model at all."""
+def build_recipe(
+    data: Mapping[str, Any], file: str, packaged: bool, facts: Mapping[str, ModelFacts] | None = None
+) -> Recipe:
+    """The recipe in ``data``. Missing parts are empty; raises ValueError when there is no model at all.
+
+    ``facts`` are those of all loaded files by model id in lower case; None: this file's own.
+    """
+    facts = build_facts_of(data) if facts is None else facts
     meta, model = mapping(data.get("meta")), mapping(data.get("model"))
     model_id = text(model.get("model_id"))
     if not model_id:
@@ -208,7 +233,9 @@ def build_recipe(data: Mapping[str, Any], file: str, packaged: bool) -> Recipe:
         base_args=strings(model.get("base_args")),
         base_env=env_map(model.get("base_env")),
         features=features,
-        variants=tuple(build_variant(str(k), mapping(v), recipe_id or model_id, model) for k, v in variants.items()),
+        variants=tuple(
+            build_variant(str(k), mapping(v), recipe_id or model_id, model, facts) for k, v in variants.items()
+        ),
         strategies=strings(data.get("compatible_strategies")),
         hardware={str(k): str(v) for k, v in mapping(meta.get("hardware")).items()},
         hardware_overrides=overrides(data.get("hardware_overrides")),

@@ -18,11 +18,6 @@ from wizard.releases.types import Release
 
 # vLLM builds of their own, with options and names that the catalogue does not hold.
 FOREIGN_HARDWARE = ("ascend_950pr", "trillium", "ironwood", "npu", "tpu", "huawei", "google")
-# Options that load code which adds parser names.
-_PLUGINS = {
-    "--tool-call-parser": ("--tool-parser-plugin", "--tool-call-parser-plugin"),
-    "--reasoning-parser": ("--reasoning-parser-plugin",),
-}
 
 
 @dataclass(frozen=True)
@@ -219,7 +214,7 @@ def later(a: str | None, b: str | None) -> str | None:
 
 
 def _options(judge: Judge, recipe: Recipe, document: YamlDocument, ours: bool) -> None:
-    from wizard.recipes.adapt import instead_of, problem_of
+    from wizard.recipes.adapt import PLUGINS, instead_of, problem_of
     from wizard.releases import flag_spans
 
     data = mapping(document.data)
@@ -235,7 +230,7 @@ def _options(judge: Judge, recipe: Recipe, document: YamlDocument, ours: bool) -
             problem = problem_of(arg, release)
             if problem is None or (ours and instead_of(arg, release)):
                 continue  # our own recipes may rest on the wizard's translation
-            if problem.kind == "bad_value" and any(p in flags for p in _PLUGINS.get(arg.flag, ())):
+            if problem.kind == "bad_value" and any(p in flags for p in PLUGINS.get(arg.flag, ())):
                 continue
             kind = problem.kind
             message = problem.message

@@ -11,18 +11,9 @@ from wizard.models.info import ModelInfo
 if TYPE_CHECKING:
     from wizard.recipes.types import Variant
 
-_BYTES_PER_PARAMETER = {  # the public schema's own table, corrected to what is stored
-    "bf16": 2.0,
-    "fp16": 2.0,
-    "fp8": 1.0,
-    "int8": 1.0,
-    "int4": 0.56,
-    "awq": 0.56,
-    "gptq": 0.56,
-    "nvfp4": 0.56,
-    "fp4": 0.53,
-    "mxfp4": 0.53,
-}
+_VRAM_FACTOR = 1.2  # the public schema's rule: vram_minimum_gb = weights x 1.2
+_METHODS = {"fp8": "fp8", "mxfp4": "mxfp4", "awq": "awq", "gptq": "gptq"}  # others name no method of vLLM's
+
 _COUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMBT])", re.IGNORECASE)
 _SCALE = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
@@ -37,25 +28,29 @@ def model_info(variant: Variant) -> ModelInfo:
     """What is known of the checkpoint: from its config facts where we have them, else from its size only."""
     facts = variant.facts
     if facts is None or not facts.config:
-        count = facts.parameters if facts and facts.parameters else parameters_of(variant.parameter_count)
-        each = _BYTES_PER_PARAMETER.get(variant.precision)
+        minimum = variant.vram_minimum_bytes
         return ModelInfo(
             source=variant.model_id,
             is_local=False,
             repo_id=variant.model_id,
-            parameters=count,
-            weight_bytes=int(count * each) if count and each else None,
-            weight_source="parameter count x bytes of the precision",
+            # The count is the default model's; another checkpoint may be one of another size.
+            parameters=parameters_of(variant.parameter_count) if variant.key == "default" else None,
+            weight_bytes=int(minimum / _VRAM_FACTOR) if minimum else None,
+            weight_source=f"the recipe's least VRAM / {_VRAM_FACTOR}",
+            quantization=_METHODS.get(variant.precision),
             kv_layout_known=False,
+            notes=("known by the recipe's figures only: layers and heads are not known",),
         )
     from wizard.models.inspect import from_config
 
-    info: ModelInfo = from_config(dict(facts.config), source=variant.model_id)
+    info: ModelInfo = from_config(
+        dict(facts.config),
+        source=variant.model_id,
+        repo_id=variant.model_id,
+        weight_bytes=facts.weight_bytes,
+        weight_source="recipe" if facts.weight_bytes else None,
+    )
     known: dict[str, Any] = {
-        "is_local": False,
-        "repo_id": variant.model_id,
-        "weight_bytes": facts.weight_bytes or info.weight_bytes,
-        "weight_source": "recipe" if facts.weight_bytes else info.weight_source,
         "parameters": facts.parameters or info.parameters,
         # The recipe's word counts, also where it names none.
         "tool_parser": facts.tool_parser,
