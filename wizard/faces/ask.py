@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from wizard.plan_types import Plan
 
 _OTHER = "\0other"
+_MORE = "\0more"
+SHOWN = 9  # so many choices are listed at first; the others are one choice away
 
 
 def run(args: argparse.Namespace) -> int:
@@ -181,7 +183,7 @@ class _Walk:
     def _explain(self, question: Question) -> None:
         say(writing.wrapped(_(question.help), "  "))
         decision = self.plan.decision(question.key)
-        if decision is not None and decision.reason:
+        if decision is not None and decision.reason and not _says_the_same(decision.reason, _(question.help)):
             say(writing.wrapped(_("Why: {reason}").format(reason=decision.reason), "  "))
 
     def _ask_value(self, question: Question) -> None:
@@ -209,7 +211,7 @@ class _Walk:
                 shown = usable[0]
             if question.key == "release":
                 options = [*options, Option(_OTHER, _("another release"))]
-            picked = self.ask.choose(label, options, shown, question.key)
+            picked = self._choose(label, options, shown, question.key)
             if picked == _OTHER:
                 picked = self.ask.text(label, shown, self._checker(question, shown), question.key)
             value = picked
@@ -265,6 +267,16 @@ class _Walk:
             for c in question.choices(self.plan)
         ]
 
+    def _choose(self, label: str, options: list[Option], shown: str, key: str) -> str:
+        """One of ``options``; a long list is shown in full only when that is asked for."""
+        first = options
+        if len(options) > SHOWN + 2:
+            last = [o for o in options[SHOWN:] if o.value in (_OTHER, shown)]
+            more = Option(_MORE, _("show all {n}").format(n=len(options)))
+            first = [*options[:SHOWN], *last, more]
+        picked = self.ask.choose(label, first, shown, key)
+        return self.ask.choose(label, options, shown, key) if picked == _MORE else picked
+
     def _ask_secret(self, question: Question) -> None:
         say(writing.wrapped(_(question.help), "  "))
         held = self.walk.secrets.get(question.key) is not None
@@ -291,7 +303,7 @@ class _Walk:
             if shown not in values:
                 options.insert(0, Option(shown, shown))
             options.append(Option(_OTHER, _("another: a path or a repository id")))
-            source = self.ask.choose(_(question.label), options, shown, question.key)
+            source = self._choose(_(question.label), options, shown, question.key)
         else:
             source = _OTHER
         if source == _OTHER:
@@ -508,6 +520,10 @@ def _with_saved(session: Any, host: Host, saved: Mapping[str, Value]) -> tuple[A
             del values["model"]
     answers = session.answers.with_values(values, Layer.USER)
     return replace(session, answers=answers), answers
+
+
+def _says_the_same(reason: str, help_: str) -> bool:
+    return reason.strip(" .").casefold() in help_.casefold()
 
 
 def _editable(value: Value | None) -> str:

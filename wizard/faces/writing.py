@@ -53,7 +53,23 @@ def changes_for(
     complete = complete_secrets(session, plan, out_dir)
     if complete is not session:
         plan = make_plan(complete)
-    return prepare(files(plan, apply_wslconfig=apply_wslconfig), out_dir), plan
+    changes = prepare(files(plan, apply_wslconfig=apply_wslconfig), out_dir)
+    return changes, plan if apply_wslconfig else with_copying(plan)
+
+
+def with_copying(plan: Plan) -> Plan:
+    """The plan with the step that puts the proposed .wslconfig in force; it stands before the restart of WSL."""
+    if plan.blockers or plan.wsl is None or not plan.wsl_changes:
+        return plan
+    from wizard.outputs.wslconfig.deliver import hand_copy
+    from wizard.plan_types import Step
+
+    copy = hand_copy(plan.machine, str(plan.value("out_dir")))
+    step = Step(
+        _("Put the proposed .wslconfig into your Windows profile"), (copy.line,), "powershell", copy.note
+    )
+    at = next((n for n, s in enumerate(plan.after) if "wsl --shutdown" in s.commands), 0)
+    return replace(plan, after=(*plan.after[:at], step, *plan.after[at:]))
 
 
 def require_can_write(plan: Plan) -> None:
