@@ -186,9 +186,8 @@ def run_all(
 ) -> Machine:
     """Ask everything at once. Returns after the slowest probe, and never later than ``timeout_s`` seconds.
 
-    ``give_up`` is asked ten times a second: True ends the waiting at once (the user goes on without the rest).
-
-    ``on_result`` is called in the caller's own thread, once a probe, in the order in which they end. ``name``
+    ``on_result`` is called in the caller's own thread, once a probe, in the order in which they end. ``give_up``
+    is asked ten times a second: True ends the waiting at once (the user goes on without the rest). ``name``
     defaults to the host's. A thread that hangs is left behind as a daemon; programs it started are killed.
     """
     answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
@@ -200,8 +199,8 @@ def run_all(
     facts: dict[str, Any] = {}
     runs: dict[str, ProbeRun] = {}
     while len(facts) < len(PROBES):
-        left_s = started + timeout_s - time.monotonic()
-        if left_s <= 0 or (give_up is not None and give_up()):
+        left_s = max(0.0, started + timeout_s - time.monotonic())
+        if answers.empty() and (left_s == 0 or (give_up is not None and give_up())):
             break
         try:
             answer = answers.get(timeout=left_s if give_up is None else min(left_s, 0.1))

@@ -47,7 +47,7 @@ def probe(host: Host) -> Docker:
         return _broken("integration_off", _first_line(info), desktop)
     client = _client_version(host, data)
     if client.value is not None and "podman" in client.value.lower():
-        return replace(_broken("podman", _("this docker command is Podman's"), desktop), cli=client)
+        return replace(_broken("podman", _("This docker command is Podman's"), desktop), cli=client)
     if not data and not info.timed_out:
         data = parse_info_text(_text_info(host))
     compose = _compose_version(host, data)
@@ -216,15 +216,15 @@ def _nvidia(data: dict[str, Any], is_desktop: bool, by_cdi: bool) -> Fact[bool]:
     kernel = as_text(data.get("KernelVersion")) or ""
     if is_desktop and kernel and "microsoft" not in kernel.lower():
         # Its own VM on Linux or macOS, or Hyper-V on Windows: the GPU is not passed through.
-        return Fact(False, source, _("this Docker Desktop runs in a virtual machine without the GPU"))
+        return Fact(False, source, _("This Docker Desktop runs in a virtual machine without the GPU"))
     devices = [as_dict(d).get("ID", "") for d in as_list(data.get("DiscoveredDevices"))]
     if "nvidia" in names or any(str(d).startswith("nvidia.com/gpu") for d in devices):
         return known(True, source)
     if is_desktop:
-        return Fact(False, source, _("this Docker Desktop lists no nvidia runtime; 4.34 and later do"))
+        return Fact(False, source, _("This Docker Desktop lists no nvidia runtime; 4.34 and later do"))
     if by_cdi:
         return known(True, _("a CDI file of NVIDIA's"))
-    return Fact(False, source, _("the engine knows no nvidia runtime and no CDI device"))
+    return Fact(False, source, _("The engine knows no nvidia runtime and no CDI device"))
 
 
 def _cdi_specs(host: Host) -> bool:

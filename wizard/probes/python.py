@@ -36,7 +36,7 @@ def probe(host: Host) -> PythonFacts:
         glibc=_glibc(host, as_text(data.get("libc"))),
         compiler=known(any(host.which(c) for c in ("cc", "gcc", "clang")), "PATH"),
         python_headers=known(headers, name) if isinstance(headers, bool) else unknown(reason, name),
-        others=tuple(f"{v} {path}" for v in OTHER_VERSIONS if (path := host.which(f"python{v}"))),
+        others=_others(host),
     )
 
 
@@ -48,6 +48,12 @@ def _ask(host: Host, name: str) -> tuple[dict[str, Any], str]:
         return {}, failure(result)
     data = as_dict(parse_json(result.text))
     return data, "" if data else _("{program} gave an answer that cannot be read").format(program=name)
+
+
+def _others(host: Host) -> tuple[str, ...]:
+    found = ((version, host.which(f"python{version}")) for version in OTHER_VERSIONS)
+    # pyenv puts a shim for every version that was ever installed, whether or not it is chosen.
+    return tuple(f"{version} {path}" for version, path in found if path and "/shims/" not in path)
 
 
 def _uv(host: Host) -> Fact[str]:
