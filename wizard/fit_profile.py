@@ -236,7 +236,8 @@ def profile(
     # the sampler: hidden states of all tokens stay, those of the sampled ones twice
     sampler = 0
     if last_stage and info.task == "generate":
-        sampler = int(seqs * vocab * entry["bytes_per_logit"] + stream + 2 * seqs * hidden * dtype_bytes)
+        # the table's figure is for 16 bit logits
+        sampler = int(seqs * vocab * (entry["bytes_per_logit"] + dtype_bytes - 2) + stream + 2 * seqs * hidden * dtype_bytes)
         if entry["sm_buffer"]:
             sampler += multiprocessors * vocab * 4
     # the forward pass: the widest layer

@@ -191,7 +191,7 @@ def rope_parameters(text: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _dims(text: Mapping[str, Any]) -> tuple[int, int, int, int, int]:
+def dims(text: Mapping[str, Any]) -> tuple[int, int, int, int, int]:
     """(hidden, layers, heads, kv heads, head size)."""
     hidden = need(text, "hidden_size", "n_embd", "d_model", "dim")
     layers = need(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
@@ -367,7 +367,7 @@ _TIED = {"gemma", "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", 
 _FOUR_NORMS = {"gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "glm4", "afmoe"}
 
 
-def _expert_facts(text: Mapping[str, Any]) -> tuple[int, int, int]:
+def expert_facts(text: Mapping[str, Any]) -> tuple[int, int, int]:
     """(experts, experts per token, inner size of one expert); zeros for a dense model."""
     experts = integer(text, "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts", "num_moe_experts") or 0
     if experts <= 1:
@@ -446,8 +446,8 @@ class _Feed:
         return mlp(self.hidden, self.inter, gated=self.gated, bias=self.bias)
 
 
-def _feed(text: Mapping[str, Any], model_type: str, hidden: int, layers: int) -> _Feed:
-    experts, top, inner = _expert_facts(text)
+def feed_of(text: Mapping[str, Any], model_type: str, hidden: int, layers: int) -> _Feed:
+    experts, top, inner = expert_facts(text)
     inter = integer(text, "intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "intermediate_size_mlp") or 4 * hidden
     dense = inter
     shared = _shared_inner(text, inner) if experts else 0
@@ -496,7 +496,7 @@ def rope_elements(text: Mapping[str, Any], model_type: str, head_dim: int) -> in
     return int(min(total, 2**40))
 
 
-def _embedding(text: Mapping[str, Any], model_type: str, hidden: int) -> tuple[int, bool, tuple[Weight, ...], tuple[Weight, ...]]:
+def embedding_of(text: Mapping[str, Any], model_type: str, hidden: int) -> tuple[int, bool, tuple[Weight, ...], tuple[Weight, ...]]:
     vocab = integer(text, "vocab_size", "padded_vocab_size") or 0
     tied = text.get("tie_word_embeddings")
     if not isinstance(tied, bool):
@@ -509,11 +509,11 @@ def _embedding(text: Mapping[str, Any], model_type: str, hidden: int) -> tuple[i
     return vocab, tied, embedding, head + norms(hidden, 1)
 
 
-def _generic(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
+def generic(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
     """Plain or sliding grouped-query attention with dense or mixture MLPs: most families."""
     model_type = str(text.get("model_type") or config.get("model_type") or "")
-    hidden, layers, heads, kv_heads, head_dim = _dims(text)
-    feed = _feed(text, model_type, hidden, layers)
+    hidden, layers, heads, kv_heads, head_dim = dims(text)
+    feed = feed_of(text, model_type, hidden, layers)
     window = _window(text)
     slides = sliding_mask(text, model_type, layers)
     kinds = layer_types(text, layers)
@@ -535,7 +535,7 @@ def _generic(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
         kv = attention_kv(kv_heads, head_dim, window if slides[i] else None)
         widest = max(2 * (feed.moe_inter * max(1, feed.top) if feed.mask[i] else feed.inter), (heads + 2 * kv_heads) * head_dim)
         blocks.append(Block((kv,), attention + feed.weights(i) + per_layer_norms, feed.mask[i], widest))
-    vocab, tied, embedding, head = _embedding(text, model_type, hidden)
+    vocab, tied, embedding, head = embedding_of(text, model_type, hidden)
     return Arch(
         model_type, hidden, vocab, tuple(blocks), tied, embedding, head, heads=heads, kv_heads=kv_heads, head_dim=head_dim, inter=feed.inter,
         experts=feed.experts, experts_per_token=feed.top, moe_inter=feed.moe_inter, rope_elements=rope_elements(text, model_type, head_dim),
@@ -543,11 +543,11 @@ def _generic(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
     )  # fmt: skip
 
 
-def _mla(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
+def latent_attention(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
     """Multi-head latent attention (DeepSeek V2, V3, Kimi K2, GLM-4.7-Flash ...)."""
     model_type = str(text.get("model_type") or config.get("model_type") or "")
-    hidden, layers, heads, _kv, _ = _dims(text)
-    feed = _feed(text, model_type, hidden, layers)
+    hidden, layers, heads, _kv, _ = dims(text)
+    feed = feed_of(text, model_type, hidden, layers)
     rank, rope = need(text, "kv_lora_rank"), need(text, "qk_rope_head_dim")
     nope, value = need(text, "qk_nope_head_dim"), need(text, "v_head_dim")
     q_rank = integer(text, "q_lora_rank") or 0
@@ -577,7 +577,7 @@ def _mla(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
         Block((kv, *extra_kv), attention + feed.weights(i) + norms(hidden), feed.mask[i], max(heads * (nope + rope + value), 2 * feed.inter))
         for i in range(layers)
     )
-    vocab, tied, embedding, head = _embedding(text, model_type, hidden)
+    vocab, tied, embedding, head = embedding_of(text, model_type, hidden)
     mtp_count = integer(text, "num_nextn_predict_layers") or 0
     mtp = tuple(w for _ in range(mtp_count) for w in (*blocks[-1].weights, Weight("mtp", hidden, 2 * hidden))) if blocks else ()
     return Arch(
@@ -588,11 +588,11 @@ def _mla(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
     )  # fmt: skip
 
 
-def _gdn(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
+def gated_delta_net(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
     """Gated delta net layers with full attention every few layers (Qwen3-Next, Qwen3.5 and later)."""
     model_type = str(text.get("model_type") or config.get("model_type") or "")
-    hidden, layers, heads, kv_heads, head_dim = _dims(text)
-    feed = _feed(text, model_type, hidden, layers)
+    hidden, layers, heads, kv_heads, head_dim = dims(text)
+    feed = feed_of(text, model_type, hidden, layers)
     kinds = layer_types(text, layers)
     if kinds is None:
         every = integer(text, "full_attention_interval") or 4
@@ -616,7 +616,7 @@ def _gdn(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
             blocks.append(Block((kv,), full + feed.weights(i) + norms(hidden), feed.mask[i], heads * head_dim * 3))
         else:
             blocks.append(Block((state.layer(),), linear + feed.weights(i) + norms(hidden), feed.mask[i], 2 * key + 2 * val))
-    vocab, tied, embedding, head = _embedding(text, model_type, hidden)
+    vocab, tied, embedding, head = embedding_of(text, model_type, hidden)
     mtp_count = integer(text, "mtp_num_hidden_layers", "num_nextn_predict_layers", "mtp_num_layers") or 0
     mtp: tuple[Weight, ...] = ()
     for _ in range(mtp_count):
@@ -650,68 +650,112 @@ def _ssm_bytes(text: Mapping[str, Any]) -> float | None:
 # --- towers --------------------------------------------------------------------------------------------------
 
 
-def vision_tower(vision: Mapping[str, Any], hidden_out: int, kind: str = "vision") -> tuple[Weight, ...]:
-    """A vision or audio transformer, from the usual names of its sizes; empty when they are not told."""
+def vision_tower(vision: Mapping[str, Any], hidden_out: int, outer_type: str = "") -> tuple[Weight, ...]:
+    """A vision transformer and its projector, from the usual names of its sizes; empty when they are not told."""
+    out = _tower(vision, "vision")
     width = integer(vision, "hidden_size", "embed_dim", "width", "d_model", "hidden_dim")
-    depth = integer(vision, "depth", "num_hidden_layers", "layers", "num_layers", "encoder_layers")
-    if not width or not depth or width <= 0 or not 0 < depth < 1000:
+    if not out or not width:
         return ()
-    inner = integer(vision, "intermediate_size", "mlp_dim", "encoder_ffn_dim")
-    if inner is None:
-        ratio = vision.get("mlp_ratio")
-        inner = int(width * ratio) if isinstance(ratio, (int, float)) else 4 * width
-    gated = str(vision.get("hidden_act", "")) == "silu" or str(vision.get("model_type", "")) in ("pixtral", "qwen2_5_vl")
-    layer = (
-        Weight(kind, 3 * width, width, "rows", name="qkv"), Weight(kind, 3 * width, 1, "rows", quantized=False),
-        Weight(kind, width, width, "cols", name="proj"), Weight(kind, width, quantized=False),
-        *mlp(width, inner, gated=gated, bias=not gated, kind=kind), *(replace(n, kind=kind) for n in norms(width, 2, bias=not gated)),
-    )  # fmt: skip
-    out = [replace(w, stack=w.stack) for _ in range(depth) for w in layer]
-    patch = integer(vision, "patch_size", "spatial_patch_size") or 14
-    channels = integer(vision, "in_channels", "in_chans", "num_channels") or 3
-    frames = integer(vision, "temporal_patch_size") or 1
-    out.append(Weight(kind, width, channels * frames * patch * patch, quantized=False))
-    positions = integer(vision, "num_position_embeddings")
-    if positions is None and (side := integer(vision, "image_size")) and str(vision.get("model_type", "")) != "pixtral":
-        positions = (side // patch) ** 2
-    if positions:
-        out.append(Weight(kind, positions, width, quantized=False))
     merge = integer(vision, "spatial_merge_size") or 1
+    kernel = vision.get("merge_kernel_size")
+    if isinstance(kernel, (list, tuple)) and kernel and type(kernel[0]) is int:
+        merge = kernel[0]
+    if outer_type in ("mistral3", "pixtral"):
+        merge = 2
     merged = width * merge * merge
     target = integer(vision, "out_hidden_size") or hidden_out
-    projectors = 1 + len(vision.get("deepstack_visual_indexes") or ())
+    deepstack = vision.get("deepstack_visual_indexes")
+    projectors = 1 + (len(deepstack) if isinstance(deepstack, (list, tuple)) else 0)
     for _ in range(projectors):
-        out += [Weight(kind, merged, merged, "rows"), Weight(kind, target, merged, "cols")]
+        if outer_type.startswith("gemma"):
+            out.append(Weight("vision", width, target))
+        elif outer_type in ("mistral3", "pixtral"):
+            out += [Weight("vision", width, merged), Weight("vision", target, width), Weight("vision", target, target)]
+        else:
+            out += [Weight("vision", merged, merged, "rows"), Weight("vision", target, merged, "cols")]
     return tuple(replace(w, quantized=False) for w in out)
 
 
-# --- the entry -----------------------------------------------------------------------------------------------
+def audio_tower(audio: Mapping[str, Any], hidden_out: int) -> tuple[Weight, ...]:
+    """An audio transformer with a two-layer projector."""
+    out = _tower(audio, "audio")
+    width = integer(audio, "hidden_size", "d_model", "embed_dim")
+    if not out or not width:
+        return ()
+    out += [Weight("audio", width, 3 * width), Weight("audio", hidden_out, width)]
+    return tuple(replace(w, quantized=False) for w in out)
 
-_LINEAR_GDN = {"qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text"}
+
+def _tower(tower: Mapping[str, Any], kind: str) -> list[Weight]:
+    width = integer(tower, "hidden_size", "embed_dim", "width", "d_model", "hidden_dim")
+    depth = integer(tower, "depth", "num_hidden_layers", "layers", "num_layers", "encoder_layers")
+    if not width or not depth or width <= 0 or not 0 < depth < 1000:
+        return []
+    inner = integer(tower, "intermediate_size", "mlp_dim", "encoder_ffn_dim", "ffn_hidden_size")
+    if inner is None:
+        ratio = tower.get("mlp_ratio")
+        inner = int(width * ratio) if isinstance(ratio, (int, float)) else 4 * width
+    family = str(tower.get("model_type") or "")
+    gated = str(tower.get("hidden_act", "")) == "silu" or family in ("pixtral", "qwen2_5_vl", "qwen2_5_omni_vision_encoder", "gemma4_vision")
+    plain = family in ("pixtral", "gemma4_vision")
+    layer = [
+        Weight(kind, 3 * width, width, "rows", name="qkv"), Weight(kind, width, width, "cols", name="proj"),
+        *mlp(width, inner, gated=gated, bias=not plain, kind=kind), *(replace(n, kind=kind) for n in norms(width, 2, bias=not gated)),
+    ]  # fmt: skip
+    if not plain:
+        layer += [Weight(kind, 3 * width, 1, "rows"), Weight(kind, width)]
+    out = [w for _ in range(depth) for w in layer]
+    patch = integer(tower, "patch_size", "spatial_patch_size") or 14
+    channels = integer(tower, "in_channels", "in_chans", "num_channels") or 3
+    frames = integer(tower, "temporal_patch_size") or 1
+    if kind == "vision":
+        out.append(Weight(kind, width, channels * frames * patch * patch))
+        positions = integer(tower, "num_position_embeddings", "position_embedding_size")
+        if positions is None and (side := integer(tower, "image_size")) and family != "pixtral":
+            positions = (side // patch) ** 2
+        if positions and positions < 2**20:
+            out.append(Weight(kind, positions, width))
+    else:
+        positions = integer(tower, "max_source_positions") or 0
+        out.append(Weight(kind, positions + 4 * width + 3 * (integer(tower, "num_mel_bins") or 80), width))
+    return out
+
+
+# --- the entry -----------------------------------------------------------------------------------------------
 
 
 def read(config: Mapping[str, Any]) -> Arch:
     """The anatomy of the model that ``config`` (a whole ``config.json``) describes.
 
-    Raises ConfigError when it lacks layers, width or heads.
+    Raises ConfigError when it lacks layers, width or heads. An architecture that is not known comes back with
+    ``layout_known`` False: its weights are counted as a plain transformer's, its cache is not guessed.
     """
+    from wizard.models import arch_families
+
     text = text_config(config)
-    model_type = str(text.get("model_type") or config.get("model_type") or "")
-    if integer(text, "linear_num_value_heads") is not None and integer(text, "linear_key_head_dim") is not None:
-        arch = _gdn(config, text)
-    elif integer(text, "kv_lora_rank") and integer(text, "qk_rope_head_dim") and model_type != "minicpm3":
-        arch = _mla(config, text)
-    else:
-        arch = _generic(config, text)
+    model_type = model_type_of(config, text)
+    architecture = first_text(config.get("architectures"))
+    arch = arch_families.reader_for(model_type, architecture, text)(config, text)
+    if not arch_families.is_known(model_type, architecture):
+        note = "the architecture is not known: " + (architecture or model_type or "none is stated")
+        arch = replace(arch, layout_known=False, notes=(*arch.notes, note))
     towers: tuple[Weight, ...] = ()
-    for key in ("vision_config", "vision_tower_config", "visual"):
-        vision = _mapping(config.get(key) or _mapping(config.get("thinker_config")).get(key))
-        if vision:
-            towers += vision_tower(vision, arch.hidden)
-            break
-    for key in ("audio_config", "speech_config"):
+    vision = vision_config(config)
+    if vision:
+        towers += vision_tower(vision, arch.hidden, str(config.get("model_type") or ""))
+    for key in ("audio_config", "speech_config", "sound_config"):
         audio = _mapping(config.get(key) or _mapping(config.get("thinker_config")).get(key))
         if audio:
-            towers += vision_tower(audio, arch.hidden, "audio")
+            towers += audio_tower(audio, arch.hidden)
             break
     return replace(arch, extra=arch.extra + towers)
+
+
+def model_type_of(config: Mapping[str, Any], text: Mapping[str, Any]) -> str:
+    return str(text.get("model_type") or config.get("model_type") or "")
+
+
+def first_text(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return next((x for x in value if isinstance(x, str) and x), "")
+    return value if isinstance(value, str) else ""
