@@ -353,7 +353,13 @@ def _verify(args: argparse.Namespace) -> int:
     if not machine.is_wsl2:
         raise WizardError(_("This is not WSL 2; there is nothing to verify."))
     wsl = machine.wsl
-    data = wsl.wslconfig_bytes if wsl is not None else None
+    if wsl is None or wsl.wslconfig_path is None:
+        raise WizardError(
+            _(
+                "The user's .wslconfig cannot be found from here ({why}), so there is nothing to compare with."
+            ).format(why=wsl.windows_profile.reason if wsl is not None else _("no WSL"))
+        )
+    data = wsl.wslconfig_bytes
     wanted = {a.key: a.raw for a in parse(data or b"").accepted}
     reasons = verify_in_force(machine, wanted)
     if args.json:

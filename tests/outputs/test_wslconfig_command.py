@@ -150,7 +150,8 @@ def test_verify_says_whether_the_file_is_in_force(capfd: pytest.CaptureFixture[s
     data = json.loads(out)
     assert code == (0 if data["in_force"] else 1)
     assert data["in_force"] == (not data["reasons"])
-    assert run(capfd, "verify", "--machine", str(MACHINES / "native-t4"))[0] == 1
+    for name in ("native-t4", "wsl2-interop-off-custom-root"):
+        assert run(capfd, "verify", "--machine", str(MACHINES / name))[0] == 1
 
 
 def test_edit_shows_a_diff_and_writes_only_when_told(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
