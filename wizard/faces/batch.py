@@ -447,19 +447,23 @@ def record(args: argparse.Namespace) -> int:
     """Record this machine into a folder, without names, serial numbers and tokens."""
     from pathlib import Path
 
-    from wizard import host
+    from wizard.record import record as record_machine
 
     if inputs.is_recorded(args):
         raise BadInput(_("record looks at this machine; leave --machine out."))
     folder = Path(inputs.out_folder(args.dir))
-    result = host.record(folder)
+    made = record_machine(folder)
     if args.json:
-        print_json({"dir": str(folder)})
+        print_json(
+            {"dir": str(folder), "files": made.files, "commands": made.commands, "left_out": made.left_out}
+        )
     else:
         print(
-            _("Recorded into {folder}. Try it: vllm-wizard detect --machine {folder}").format(folder=folder)
+            _(
+                "Recorded into {folder}: {files} files, {commands} commands. Names, serial numbers and tokens are "
+                "taken out; look through it before you hand it on. Try it: vllm-wizard detect --machine {folder}"
+            ).format(folder=folder, files=made.files, commands=made.commands)
         )
-    del result
     return 0
 
 
