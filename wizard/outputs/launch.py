@@ -6,6 +6,7 @@ The script is plain bash that shellcheck accepts. Everything that came from a us
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from wizard.i18n import _
@@ -244,21 +245,28 @@ def _check_model(plan: Plan) -> list[str]:
     words = " ".join(bash_word(w) for w in [hint, *move])
     return [
         f"if ! {{ {test}; }}; then",
-        f'  fail "{_dq(_("The model is not at"))} $model_path." {words}',
+        f"  fail {message(_('The model is not at {path}.'), path='model_path')} {words}",
         "fi",
     ]
 
 
-def _dq(text: str) -> str:
-    """``text`` inside double quotes of bash."""
-    return comment(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
+def message(text: str, **variables: str) -> str:
+    """A sentence as one bash word: ``{name}`` becomes the variable ``$variables[name]``, all else is literal."""
+    parts = re.split(r"\{(\w+)\}", comment(text))
+    out = []
+    for index, part in enumerate(parts):
+        if index % 2:
+            out.append(f'"${variables[part]}"')
+        elif part:
+            out.append(bash_word(part))
+    return "".join(out)
 
 
 def _check_port() -> list[str]:
     return [
         "# A connection that succeeds means that something listens there already.",
         'if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then',
-        f'  fail "{_dq(_("Port"))} $port {_dq(_("is in use already."))}" "ss -ltnp | grep :$port"',
+        f'  fail {message(_("Port {port} is in use already."), port="port")} "ss -ltnp | grep :$port"',
         "fi",
     ]
 
@@ -270,7 +278,8 @@ def _check_nvidia(plan: Plan) -> list[str]:
         'if [ -z "$smi" ]; then',
         f"  say {bash_word(_('nvidia-smi is not here, so the GPU is not checked.'))}",
         'elif ! gpus=$(timeout 30 "$smi" -L 2>&1); then',
-        f'  fail "{_dq(_("The GPU does not answer:"))} $gpus" {bash_word(_("Restart the machine (on WSL: wsl --shutdown in PowerShell), then run nvidia-smi."))}',
+        f"  fail {message(_('The GPU does not answer: {answer}'), answer='gpus')} \\",
+        f"    {bash_word(_('Restart the machine (on WSL: wsl --shutdown in PowerShell), then run nvidia-smi.'))}",
     ]
     if plan.fit is not None and plan.gpus:
         need_mib = int(plan.fit.budget_bytes * 0.98) >> 20
@@ -285,7 +294,7 @@ def _check_nvidia(plan: Plan) -> list[str]:
             "  while read -r free_mib; do",
             '    case "$free_mib" in "" | *[!0-9]*) continue ;; esac',
             '    if [ "$free_mib" -lt "$need_mib" ]; then',
-            f'      fail "{_dq(_("A GPU has too little free memory (MiB free, MiB needed):"))} $free_mib, $need_mib." \\',
+            f"      fail {message(_('A GPU has {free} MiB free; {need} MiB are needed.'), free='free_mib', need='need_mib')} \\",
             f"        {bash_word(_('Close what uses the GPU (nvidia-smi lists it), or run vllm-wizard again: it plans with what is free then.'))}",
             "    fi",
             f'  done < <(timeout 30 "$smi" --query-gpu=memory.free --format=csv,noheader,nounits -i {ids} 2>/dev/null || true)',
@@ -304,12 +313,13 @@ def _check_docker() -> list[str]:
     return [
         f"command -v docker >/dev/null || fail {bash_word(_('The docker command is not here.'))} {' '.join(bash_word(c) for c in cure)}",
         'if ! answer=$(timeout 30 docker info --format "{{.ServerVersion}}" 2>&1); then',
-        f'  fail "{_dq(_("Docker does not answer:"))} $answer" {" ".join(bash_word(c) for c in cure)}',
+        f"  fail {message(_('Docker does not answer: {answer}'), answer='answer')} {' '.join(bash_word(c) for c in cure)}",
         "fi",
         'if [ -n "$(docker ps --quiet --filter "name=^/$container\\$" 2>/dev/null)" ]; then',
-        f'  fail "{_dq(_("It runs already, in the container"))} $container." "docker logs -f $container" "docker stop $container"',
+        f'  fail {message(_("It runs already, in the container {name}."), name="container")} "docker logs -f $container" "docker stop $container"',
         "fi",
-        f'[ -f "$env_file" ] || fail "{_dq(_("There is no"))} $env_file." {bash_word(_("Run vllm-wizard again, or make an empty file of that name."))}',
+        f'[ -f "$env_file" ] || fail {message(_("There is no {file}."), file="env_file")} \\',
+        f"  {bash_word(_('Run vllm-wizard again, or make an empty file of that name.'))}",
     ]
 
 
@@ -334,23 +344,23 @@ def _check_disk(plan: Plan) -> list[str]:
                 prefix="# ",
             ),
             f'if [ ! -d "$cache/hub/models--"{bash_word(_repo_folder(plan))} ] && [ "$(free_gib "$cache")" -lt {int(need)} ]; then',
-            f'  fail "{_dq(_("Too little disk space for the download (GiB needed):"))} {int(need)}" "df -h"',
+            f'  fail {bash_word(_("The download needs {gib} GiB of disk space.").format(gib=int(need)))} "df -h"',
             "fi",
         ]
     if plan.runtime == "docker":
         out += [
             'if ! docker image inspect "$image" >/dev/null 2>&1; then',
-            f'  say "{_dq(_("The image is not here yet and is downloaded first (about 10 GB):"))} $image"',
+            f"  say {message(_('The image {image} is not here yet and is downloaded first (about 10 GB).'), image='image')}",
             "  root=$(docker info --format '{{.DockerRootDir}}' 2>/dev/null || true)",
             f'  if [ -n "$root" ] && [ -d "$root" ] && [ "$(free_gib "$root")" -lt {IMAGE_GIB} ]; then',
-            f'    fail "{_dq(_("Too little disk space for the image (GiB needed):"))} {IMAGE_GIB}" "docker system df" "df -h"',
+            f'    fail {bash_word(_("The image needs {gib} GiB of disk space.").format(gib=IMAGE_GIB))} "docker system df" "df -h"',
             "  fi",
             "fi",
         ]
     else:
         out += [
             f'if [ ! -x "$environment/bin/vllm" ] && [ "$(free_gib "$environment")" -lt {ENVIRONMENT_GIB} ]; then',
-            f'  fail "{_dq(_("Too little disk space for the environment (GiB needed):"))} {ENVIRONMENT_GIB}" "df -h"',
+            f'  fail {bash_word(_("The environment needs {gib} GiB of disk space.").format(gib=ENVIRONMENT_GIB))} "df -h"',
             "fi",
         ]
     return out
@@ -376,10 +386,15 @@ def _run_docker(plan: Plan) -> list[str]:
             for source, _target, read_only in plan.mounts
             if not read_only
         ),
-        f'say "{_dq(_("Starting"))} $image {_dq(_("in the container"))} $container."',
-        f'say "{_dq(_("When it says “Application startup complete”:"))} http://$address:$port/v1"',
+        f"say {message(_('Starting {image} in the container {name}.'), image='image', name='container')}",
+        _say_ready(),
         'exec "${command[@]}"',
     ]
+
+
+def _say_ready() -> str:
+    text = _("It is ready when it says “Application startup complete”: http://{address}:{port}/v1")
+    return f"say {message(text, address='address', port='port')}"
 
 
 def _run_local(plan: Plan) -> list[str]:
@@ -394,7 +409,7 @@ def _run_local(plan: Plan) -> list[str]:
     out += ["", *wrap_comment(_("The environment is made at the first start; later starts find it."))]
     out += [
         'if [ ! -x "$environment/bin/vllm" ]; then',
-        f'  say "{_dq(_("Installing vLLM {version} into").format(version=version))} $environment."',
+        f"  say {message(_('Installing vLLM {version} into {folder}.').replace('{version}', version), folder='environment')}",
         '  uv=$(command -v uv || echo "$environment.uv/bin/uv")',
         '  if [ ! -x "$uv" ]; then',
         *wrap_comment(
@@ -409,7 +424,8 @@ def _run_local(plan: Plan) -> list[str]:
         "fi",
         'found=$("$environment/bin/python" -c \'import importlib.metadata as m; print(m.version("vllm"))\' 2>/dev/null || echo none)',
         f'case "$found" in {version} | {version}+*) ;; *)',
-        f'  fail "{_dq(_("This script is for vLLM {version}; the environment holds:").format(version=version))} $found" "rm -r \\"$environment\\"" {bash_word(_("then start again, or run vllm-wizard for the release that is there."))} ;;',
+        f"  fail {message(_('This script is for vLLM {version}; the environment holds {found}.').replace('{version}', version), found='found')} \\",
+        f"""    "rm -r -- '$environment'" {bash_word(_("then start again, or run vllm-wizard for the release that is there."))} ;;""",
         "esac",
         *wrap_comment(_("Secrets are read line by line, never executed.")),
         'if [ -f "$env_file" ]; then',
@@ -428,7 +444,8 @@ def _run_local(plan: Plan) -> list[str]:
             'if [ -n "$openmp" ]; then export LD_PRELOAD="$openmp${LD_PRELOAD:+:$LD_PRELOAD}"; fi',
         ]
     out += [
-        f'say "{_dq(_("Starting vLLM {version}. When it says “Application startup complete”:").format(version=version))} http://$address:$port/v1"',
+        f"say {bash_word(_('Starting vLLM {version}.').format(version=version))}",
+        _say_ready(),
         'exec "${command[@]}"',
     ]
     return out
@@ -443,4 +460,9 @@ def install_arguments(plan: Plan) -> list[str]:
         return [f"vllm=={version}+cpu", "--extra-index-url", index, "--torch-backend", "cpu"]
     if plan.device == "amd":
         return [f"vllm=={version}", "--extra-index-url", f"https://wheels.vllm.ai/rocm/{version}"]
+    if plan.image is not None and plan.image.cuda and "-cu" in plan.image.tag:
+        # The driver is too old for the CUDA that this release is built with by default.
+        variant = plan.image.tag.rsplit("-", 1)[1]
+        index = f"https://wheels.vllm.ai/{version}/{variant}"
+        return [f"vllm=={version}+{variant}", "--extra-index-url", index, "--torch-backend", variant]
     return [f"vllm=={version}", "--torch-backend", "auto"]

@@ -13,7 +13,9 @@ def bash_word(text: str) -> str:
         raise ValueError("a zero byte cannot stand in a command")
     if any(ord(c) < 32 or ord(c) == 127 for c in text):
         return "$'" + "".join(_ansi_c(c) for c in text) + "'"
-    return shlex.quote(text)
+    quoted = shlex.quote(text)
+    # A bare comma is right for bash, but in an array it looks like a mistake to a reader (and to shellcheck).
+    return f"'{quoted}'" if "," in text and quoted == text else quoted
 
 
 def _ansi_c(char: str) -> str:

@@ -557,11 +557,8 @@ def _sizes(
     version: str,
 ) -> None:
     """Record the sizes, each beside what would be proposed without the user's answer to it."""
-    plain = (
-        size(info, bed, intent, {k: v for k, v in chosen.items() if k in ("lora_adapters",)}, {})
-        if chosen
-        else sized
-    )
+    adapters = {k: v for k, v in chosen.items() if k == "lora_adapters"}
+    plain = size(info, bed, intent, adapters, {}) if set(chosen) - set(adapters) else sized
     for key in (
         "gpu_memory_utilization",
         "tensor_parallel_size",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from wizard.i18n import _
 from wizard.models.info import FoundModel, ModelInfo
 from wizard.plan import runtime as rt
 from wizard.plan.intents import BY_KEY, Intent, possible
-from wizard.plan.sizing import Bed, size
+from wizard.plan.sizing import Bed, quick
 from wizard.plan_types import Choice
 from wizard.session import Session
 
@@ -40,11 +41,26 @@ class Candidate:
 
 
 def recipe_for(session: Session, info: ModelInfo) -> tuple[Recipe, Variant] | None:
-    """The recipe for a model; one for another task (an embedding model of the same shape) is none."""
+    """The recipe for a model, where it is surely of that family.
+
+    A model found by its shape alone may be another one's fine-tune (with another reasoning format) or an
+    embedding model of the same shape: then the family's name must stand in its own, and the task must agree.
+    """
     hit = session.recipes.find(info)
     if hit is None or hit[1].model_info().task != info.task:
         return None
-    return hit
+    own = _words(f"{info.repo_id or ''} {info.source}")
+    return hit if _family(hit[1].model_id) <= own else None
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]+(?:\d+(?:\.\d+)?)?|\d+(?:\.\d+)?", text.lower()))
+
+
+def _family(model_id: str) -> set[str]:
+    """The words of a model's name before its size: {"qwen3", "vl"} of Qwen/Qwen3-VL-8B-Instruct."""
+    name = model_id.rsplit("/", 1)[-1].lower()
+    return _words(re.split(r"[-_ ]e?\d+(?:\.\d+)?[bm]\b", name)[0])
 
 
 def default_intent(info: ModelInfo) -> Intent:
@@ -72,11 +88,8 @@ def candidates(session: Session, bed: Bed, needs: rt.Needs) -> tuple[Candidate, 
             continue
         seen.add(variant.model_id)
         info = variant.model_info()
-        if info is None:
-            continue
-        out.append(
-            _judge(session, bed, needs, variant.model_id, variant.model_id, info, None, (recipe, variant))
-        )
+        name = variant.model_id
+        out.append(_judge(session, bed, needs, name, name, info, None, (recipe, variant)))
     return tuple(sorted(out, key=_rank))
 
 
@@ -126,15 +139,10 @@ def _judge(
     if not against:
         against = unsupported(info, needs)
     if not against:
-        sized = size(info, bed, default_intent(info), {}, {})
-        length = sized.result.max_model_len or 0
-        fits = sized.result.fits and sized.result.certain
-        if not sized.result.fits:
-            against = _("does not fit: {why}").format(
-                why=sized.result.problems[0]
-                if sized.result.problems
-                else _("too large for the memory that is free")
-            )
+        fits, length, result = quick(info, bed, default_intent(info))
+        if not fits:
+            why = result.problems[0] if result.problems else _("it is too large for the memory that is free")
+            against = _("does not fit: {why}").format(why=why)
     return Candidate(
         source,
         name,
@@ -227,9 +235,9 @@ def quantization_objection(method: str | None, device: str, capability: str | No
 
 
 def choices(found: tuple[Candidate, ...], limit: int = 60) -> tuple[Choice, ...]:
-    """The candidates as choices: those that fit first; of those that do not, only what lies here."""
-    shown = [c for c in found if c.fits or c.on_disk]
-    best = shown[0].source if shown and shown[0].fits else None
+    """The candidates as choices: what lies here first, then what could be downloaded and fits."""
+    best = found[0].source if found and found[0].fits else None
+    shown = sorted((c for c in found if c.fits or c.on_disk), key=lambda c: not c.on_disk)
     return tuple(
         Choice(
             c.source,

@@ -349,7 +349,8 @@ def _release_choices(versions: list[str], needs: Needs, proposed: str, current: 
 
 def _sentence(text: str) -> str:
     text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".") if text else ""
+    start = text if text.startswith("vLLM") else text[:1].upper() + text[1:]
+    return start + ("" if text.endswith((".", ":")) else ".") if text else ""
 
 
 def image_of(draft: Draft, release: Release | None, needs: Needs) -> tuple[ImageInfo | None, str | None]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from wizard.facts import Gpu, Machine, Vendor
-from wizard.fit import fit
+from wizard.fit import fit, valid_tp
 from wizard.fit_types import FitRequest, FitResult
 from wizard.i18n import _
 from wizard.models.info import ModelInfo
@@ -92,30 +92,62 @@ def utilization(bed: Bed) -> tuple[float, str]:
     ).format(holder=holder, held=held, total=total / GIB)
 
 
+class _Fitter:
+    """The fit of one model with one base request; asking twice for the same sizes computes once."""
+
+    def __init__(self, info: ModelInfo, base: FitRequest) -> None:
+        self.info = info
+        self.base = base
+        self._known: dict[tuple[int, str, int | None, int | None], FitResult] = {}
+
+    def request(self, parallel: int, kv_dtype: str, length: int | None, seqs: int | None) -> FitRequest:
+        return replace(
+            self.base,
+            tensor_parallel_size=parallel,
+            kv_cache_dtype=kv_dtype,
+            max_model_len=length,
+            max_num_seqs=seqs,
+        )
+
+    def fit(self, parallel: int, kv_dtype: str, length: int | None, seqs: int | None) -> FitResult:
+        key = (parallel, kv_dtype, length, seqs)
+        if key not in self._known:
+            self._known[key] = fit(self.info, self.request(*key))
+        return self._known[key]
+
+
 def size(
     info: ModelInfo, bed: Bed, intent: Intent, chosen: Mapping[str, Value], extra: Mapping[str, Value]
 ) -> Sized:
     """Values for ``info`` on ``bed``: what the user chose stays, the rest is fitted around it."""
     values: dict[str, tuple[Value, str]] = {}
-    share, share_reason = utilization(bed)
-    values["gpu_memory_utilization"] = (share, share_reason)
-    share = _float(chosen.get("gpu_memory_utilization"), share)
-    request = _request(info, bed, intent, chosen, extra, share)
+    values["gpu_memory_utilization"] = utilization(bed)
+    share = _float(chosen.get("gpu_memory_utilization"), float(utilization(bed)[0]))
+    fitter = _Fitter(info, _request(info, bed, intent, chosen, extra, share))
     target = _target_length(info, intent, chosen)
-    parallel, parallel_reason = _parallel(info, bed, request, target)
-    values["tensor_parallel_size"] = (parallel, parallel_reason)
-    used = _int(chosen.get("tensor_parallel_size"), parallel)
-    request = replace(request, tensor_parallel_size=used)
-    kv_dtype, kv_reason = _kv_dtype(info, bed, request, target)
-    values["kv_cache_dtype"] = (kv_dtype, kv_reason)
-    request = replace(request, kv_cache_dtype=str(chosen.get("kv_cache_dtype", kv_dtype)))
-    length, length_reason = _length(info, request, target, intent)
-    values["max_model_len"] = (length, length_reason)
-    request = replace(request, max_model_len=_int(chosen.get("max_model_len"), length))
-    seqs, seqs_reason = _seqs(info, request, intent)
-    values["max_num_seqs"] = (seqs, seqs_reason)
-    request = replace(request, max_num_seqs=_int(chosen.get("max_num_seqs"), seqs))
-    return Sized(values, request, fit(info, request), tuple(g.index for g in bed.gpus[:used]))
+    seqs: int | None = _optional_int(chosen.get("max_num_seqs")) or intent.seqs
+    values["tensor_parallel_size"] = _parallel(fitter, bed, target, seqs)
+    parallel = _int(chosen.get("tensor_parallel_size"), _int(values["tensor_parallel_size"][0], 1))
+    values["kv_cache_dtype"] = _kv_dtype(fitter, bed, parallel, target, seqs)
+    kv_dtype = str(chosen.get("kv_cache_dtype", values["kv_cache_dtype"][0]))
+    values["max_model_len"] = _length(fitter, parallel, kv_dtype, target, seqs)
+    length = _int(chosen.get("max_model_len"), _int(values["max_model_len"][0], target))
+    values["max_num_seqs"] = _seqs(fitter.fit(parallel, kv_dtype, length, intent.seqs), intent)
+    seqs = _int(chosen.get("max_num_seqs"), _int(values["max_num_seqs"][0], 256))
+    key = (parallel, kv_dtype, length, seqs)
+    return Sized(values, fitter.request(*key), fitter.fit(*key), tuple(g.index for g in bed.gpus[:parallel]))
+
+
+def quick(info: ModelInfo, bed: Bed, intent: Intent) -> tuple[bool, int, FitResult]:
+    """Whether a model surely fits with a length that is of use, that length, and the fit: for comparing many."""
+    fitter = _Fitter(info, _request(info, bed, intent, {}, {}, float(utilization(bed)[0])))
+    target = _target_length(info, intent, {})
+    parallel = int(_parallel(fitter, bed, target, intent.seqs)[0])
+    result = fitter.fit(parallel, "auto", target, intent.seqs)
+    if result.fits:
+        return result.certain, target, result
+    length = min(target, round_length(result.max_model_len_that_fits or 0))
+    return result.certain and length >= min(LEAST_LENGTH, target), length, result
 
 
 def _request(
@@ -197,50 +229,38 @@ def _target_length(info: ModelInfo, intent: Intent, chosen: Mapping[str, Value])
     return min(longest, intent.length) if intent.length else longest
 
 
-def _divides(info: ModelInfo, parallel: int) -> bool:
-    """Whether the attention heads can be split over so many GPUs."""
-    heads = info.num_heads
-    return heads is None or heads % parallel == 0
-
-
-def _parallel(info: ModelInfo, bed: Bed, request: FitRequest, target: int) -> tuple[int, str]:
+def _parallel(fitter: _Fitter, bed: Bed, target: int, seqs: int | None) -> tuple[int, str]:
     """One GPU where the model has room there, else all that its heads can be divided by."""
     count = len(bed.gpus)
     if bed.device == "cpu" or count <= 1:
         return 1, _("one GPU") if count else _("no GPU: the model runs on the processor")
-    alone = fit(info, replace(request, tensor_parallel_size=1, max_model_len=target))
+    alone = fitter.fit(1, "auto", target, seqs)
     if alone.fits and (alone.concurrency or 0) >= ROOMY:
         return 1, _(
             "one GPU has room for {many:.0f} requests of full length; splitting would only cost traffic"
         ).format(many=alone.concurrency or 0)
-    sizes = [n for n in range(1, count + 1) if n & (n - 1) == 0 and _divides(info, n)]
-    if sizes[-1] == count:
+    most = valid_tp(fitter.info, count)[-1]
+    if most == count:
         return count, _("split over all {n} GPUs: one alone has too little room").format(n=count)
-    return sizes[-1], _("split over {n} GPUs, the most that its attention heads can be divided by").format(
-        n=sizes[-1]
-    )
+    return most, _("split over {n} GPUs, the most that its attention heads can be divided by").format(n=most)
 
 
-def _kv_dtype(info: ModelInfo, bed: Bed, request: FitRequest, target: int) -> tuple[str, str]:
-    if info.task != "generate" or bed.device == "cpu":
-        return "auto", _("the model's own type")
-    result = fit(info, replace(request, max_model_len=target))
+def _kv_dtype(fitter: _Fitter, bed: Bed, parallel: int, target: int, seqs: int | None) -> tuple[str, str]:
+    own = _("the model's own type")
+    if fitter.info.task != "generate" or bed.device == "cpu":
+        return "auto", own
+    capability = fitter.base.compute_capability
+    if capability is None or not _at_least(capability, (8, 9)):
+        return "auto", own
+    result = fitter.fit(parallel, "auto", target, seqs)
     longest = result.max_model_len_that_fits or 0
-    capability = request.compute_capability
-    if (
-        longest < min(4096, target)
-        and result.kv_bytes_per_token
-        and capability is not None
-        and _at_least(capability, (8, 9))
-    ):
-        halved = fit(info, replace(request, max_model_len=target, kv_cache_dtype="fp8"))
+    if longest < min(4096, target) and result.kv_bytes_per_token:
+        halved = fitter.fit(parallel, "fp8", target, seqs)
         if (halved.max_model_len_that_fits or 0) > longest:
             return "fp8", _(
                 "half the size: with the model's own type only {longest} tokens would fit"
             ).format(longest=longest)
-    return "auto", _(
-        "the model's own type; fp8 would halve the KV cache at a small loss of accuracy"
-    ) if capability and _at_least(capability, (8, 9)) else _("the model's own type")
+    return "auto", _("the model's own type; fp8 would halve the KV cache at a small loss of accuracy")
 
 
 def _at_least(capability: str, wanted: tuple[int, int]) -> bool:
@@ -257,30 +277,27 @@ def round_length(tokens: int) -> int:
     return tokens // step * step if tokens >= step else tokens
 
 
-def _length(info: ModelInfo, request: FitRequest, target: int, intent: Intent) -> tuple[int, str]:
-    result = fit(info, replace(request, max_model_len=target))
-    fits = result.max_model_len_that_fits
-    longest = info.max_model_len
-    if fits is None or result.fits:
-        if longest is not None and target == longest:
+def _length(fitter: _Fitter, parallel: int, kv_dtype: str, target: int, seqs: int | None) -> tuple[int, str]:
+    result = fitter.fit(parallel, kv_dtype, target, seqs)
+    longest = fitter.info.max_model_len
+    if result.fits or result.max_model_len_that_fits is None:
+        if longest is None:
+            return target, _("enough for this purpose")
+        if target == longest:
             return target, _("the model's own maximum")
-        return target, _("enough for this purpose; the model itself allows {longest}").format(
-            longest=longest
-        ) if longest else _("enough for this purpose")
-    length = min(target, round_length(fits))
+        return target, _("enough for this purpose; the model itself allows {longest}").format(longest=longest)
+    length = min(target, round_length(result.max_model_len_that_fits))
     if length < LEAST_LENGTH:
         return min(target, LEAST_LENGTH), _("the least that is of use; see what stands in the way")
     return length, _("the longest that surely fits the memory that is left for the KV cache")
 
 
-def _seqs(info: ModelInfo, request: FitRequest, intent: Intent) -> tuple[int, str]:
+def _seqs(result: FitResult, intent: Intent) -> tuple[int, str]:
     wanted = intent.seqs or 256
-    result = fit(info, request)
     room = int(result.concurrency or 0)
     if intent.key == "longest":
         return 1, _("one request that may be as long as fits")
-    if room > wanted:
-        many = min(256, room // 8 * 8 or room)
-        if many > wanted:
-            return many, _("the KV cache holds {room} requests of full length").format(room=room)
+    many = min(256, room // 8 * 8)
+    if many > wanted:
+        return many, _("the KV cache holds {room} requests of full length").format(room=room)
     return wanted, _("enough for this purpose; more only wait for their turn")

@@ -1,0 +1,218 @@
+"""Decisions under answers: seeds' cases, pinned releases, odd answers, paths that need quoting."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.plan.conftest import bare, session_of
+from wizard import releases
+from wizard.models.info import ModelInfo
+from wizard.outputs import files
+from wizard.plan import plan
+from wizard.plan.choose_model import recipe_for
+from wizard.steps import QUESTIONS, asked, visible_steps
+
+
+def option(argv: tuple[str, ...], flag: str) -> str | None:
+    return argv[argv.index(flag) + 1] if flag in argv else None
+
+
+def test_qwen3_vl_on_wsl_needs_no_invented_flag_and_leaves_the_windows_drive() -> None:
+    made = plan(
+        session_of(
+            "wsl2-rtx3060-model-on-d", model="/mnt/d/models/Qwen3-VL-8B-Instruct-AWQ-4bit", max_model_len=512
+        )
+    )
+    assert made.move is not None
+    assert made.move.wanted
+    assert (made.host_model_path or "").startswith("/home/user/models/")
+    assert json.loads(option(made.argv, "--limit-mm-per-prompt") or "{}")["video"] == 0
+    assert made.value("wsl_memory_gib") > 8
+
+
+@pytest.mark.parametrize(
+    ("release", "form"),
+    [
+        ("0.7.3", "image=4,video=0"),
+        ("0.9.2", '{"image": 4, "video": 0}'),
+        ("0.33.0", '{"image": 4, "video": 0}'),
+    ],
+)
+def test_limits_are_written_as_the_release_reads_them(release: str, form: str) -> None:
+    from wizard.plan.arguments import limits_value
+
+    assert limits_value({"image": 4, "video": 0}, releases.load(release)) == form
+
+
+def test_lora_on_a_mixture_model_takes_a_release_that_has_the_fix() -> None:
+    made = plan(session_of("native-4x-h200"))
+    assert made.value("intent") == "lora"
+    assert "--enable-lora" in made.argv
+    assert option(made.argv, "--tensor-parallel-size") == "4"
+    assert releases.version_key(made.release.version) >= releases.version_key("0.20.0")
+
+
+def test_lora_on_a_mixture_model_with_a_pinned_older_release_gets_the_workaround() -> None:
+    made = plan(session_of("native-4x-h200", release="0.17.1"))
+    assert option(made.argv, "--moe-backend") == "triton"
+    reason = next(d.reason for d in made.decisions if d.flag == "--moe-backend")
+    assert "LoRA" in reason
+    assert made.decision("release").proposed is not None
+
+
+@pytest.mark.parametrize("release", ["0.24.0", "0.27.1", "0.29.0"])
+def test_wsl_start_of_the_releases_without_uva_is_cured(release: str) -> None:
+    made = plan(session_of("wsl2-rtx4090-desktop", release=release))
+    assert (
+        made.env.get("VLLM_WSL2_ENABLE_PIN_MEMORY") == "1" or made.env.get("VLLM_USE_V2_MODEL_RUNNER") == "0"
+    )
+
+
+def test_the_same_release_needs_no_cure_on_plain_linux() -> None:
+    made = plan(session_of("native-rtx5090", release="0.24.0"))
+    assert "VLLM_WSL2_ENABLE_PIN_MEMORY" not in made.env
+
+
+def test_a_v100_gets_the_last_release_with_its_kernels_and_half_precision() -> None:
+    made = plan(session_of("native-v100"))
+    assert releases.version_key(made.release.version) < releases.version_key("0.20.0")
+    assert option(made.argv, "--dtype") == "half"
+
+
+def test_an_old_driver_gets_an_image_with_an_older_cuda() -> None:
+    made = plan(session_of("wsl2-rtx5070-laptop-old-driver"))
+    assert made.image is not None
+    assert (made.image.cuda or "").startswith("12.")
+
+
+def test_two_gpus_are_used_when_one_is_too_small() -> None:
+    made = plan(session_of("wsl2-2x-rtx3090"))
+    assert option(made.argv, "--tensor-parallel-size") == "2"
+
+
+def test_tensor_parallel_size_above_the_gpus_is_a_blocker() -> None:
+    made = plan(session_of("wsl2-2x-rtx3090", tensor_parallel_size=4))
+    assert "tp_over_gpus" in {b.code for b in made.blockers}
+
+
+def test_a_length_over_the_models_own_is_a_blocker() -> None:
+    made = plan(session_of("native-rtx5090", max_model_len=10_000_000))
+    assert "max_model_len_exceeds_model" in {b.code for b in made.blockers}
+
+
+def test_a_port_in_use_is_a_blocker_and_a_free_one_is_proposed() -> None:
+    session = bare("native-rtx5090")
+    busy = replace(session, machine=replace(session.machine, used_ports=frozenset({8000, 8001})))
+    assert plan(busy).value("port") == 8002
+    assert "bad_answer" in {b.code for b in plan(busy.answer("port", 8001)).blockers}
+
+
+def test_an_answer_equal_to_the_proposal_changes_nothing() -> None:
+    plain = plan(bare("wsl2-rtx4090-desktop"))
+    session = bare("wsl2-rtx4090-desktop")
+    for step in visible_steps(plain):
+        for question in asked(step, plain):
+            value = question.current(plain)
+            if value is not None and question.key != "model":
+                session = session.answer(question.key, value)
+    assert [f.content for f in files(plan(session))] == [f.content for f in files(plain)]
+
+
+def test_an_extra_option_wins_and_is_written_in_full() -> None:
+    made = plan(session_of("native-rtx5090", max_num_batched_tokens="4096", enforce_eager="true"))
+    assert option(made.argv, "--max-num-batched-tokens") == "4096"
+    assert "--enforce-eager" in made.argv
+
+
+def test_a_value_that_the_release_refuses_is_a_blocker() -> None:
+    made = plan(session_of("native-rtx5090", load_format="no-such-format", max_num_batched_tokens="many"))
+    assert "flag_refused" in {b.code for b in made.blockers}
+
+
+def test_network_access_on_nat_wsl_gives_both_ways_of_the_proxy() -> None:
+    made = plan(session_of("wsl2-interop-off-custom-root", access="network"))
+    lines = [line for step in made.after for line in step.commands]
+    assert any("portproxy add" in line for line in lines)
+    assert any("portproxy delete" in line for line in lines)
+    assert all(
+        step.where == "powershell-admin"
+        for step in made.after
+        if any("portproxy" in c for c in step.commands)
+    )
+
+
+def test_network_access_listens_on_all_addresses_and_needs_a_key() -> None:
+    made = plan(session_of("native-rtx5090", access="network"))
+    text = {f.path: f.content.decode() for f in files(made)}
+    assert "0.0.0.0:8001:8000" in text["compose.yaml"]
+    assert "VLLM_API_KEY=" in text["vllm.env"]
+    key = text["vllm.env"].split("VLLM_API_KEY=")[1].splitlines()[0]
+    assert len(key) >= 32
+    assert all(key not in content for path, content in text.items() if path != "vllm.env")
+
+
+def test_a_model_of_the_same_shape_from_another_family_gets_no_recipe() -> None:
+    session = bare("native-t4")
+    distill = session.recipes.find("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B")
+    assert distill is not None
+    info = distill[1].model_info()
+    other = replace(info, repo_id="Qwen/Qwen2.5-7B-Instruct", source="/home/user/models/Qwen2.5-7B-Instruct")
+    assert recipe_for(session, info) is not None
+    assert recipe_for(session, other) is None
+
+
+@pytest.mark.parametrize(
+    "folder", ["a b", "it's", 'quo"te', "do$lar", "back\\slash", "new\nline", "comma,s", "模型", "-dash"]
+)
+def test_odd_folder_names_reach_the_container_whole(folder: str) -> None:
+    session = bare("native-rtx5090")
+    path = f"/home/user/models/{folder}"
+    source = next(f.path for f in session.found if f.complete)
+    info = replace(session.models[source], source=path)
+    made = plan(session.with_model(path, info).answer("model", path))
+    assert made.blockers == ()
+    assert made.mounts[0][0] == path
+    assert all(word.isprintable() for word in made.argv)
+    assert files(made)
+
+
+values = st.one_of(
+    st.text(max_size=12),
+    st.integers(-(10**9), 10**9),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.booleans(),
+    st.lists(st.text(max_size=6), max_size=3).map(tuple),
+)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.dictionaries(
+        st.sampled_from([*QUESTIONS, "enforce_eager", "no_such_thing", "limit_mm_per_prompt"]),
+        values,
+        max_size=5,
+    )
+)
+def test_plan_never_raises(answers: dict[str, object]) -> None:
+    session = bare("wsl2-rtx4090-desktop")
+    for key, value in answers.items():
+        session = session.answer(key, value)  # type: ignore[arg-type]
+    made = plan(session)
+    files(made)
+    json.dumps([str(d.value) for d in made.decisions])
+
+
+def test_a_model_known_by_name_only_is_never_said_to_fit() -> None:
+    session = bare("native-rtx5090")
+    named = ModelInfo(
+        source="someone/unheard-of", is_local=False, repo_id="someone/unheard-of", kv_layout_known=False
+    )
+    made = plan(session.with_model("someone/unheard-of", named).answer("model", "someone/unheard-of"))
+    assert {"fit_unknown", "fit_uncertain", "does_not_fit"} & {
+        n.code for n in (*made.warnings, *made.blockers)
+    }
