@@ -290,13 +290,16 @@ def _moe_workspace(arch: Arch, quant: Quant, request: FitRequest, tokens: int, d
 def non_torch(request: FitRequest) -> tuple[int, int, str]:
     """(bytes, spread, source) of what lies outside PyTorch: context, kernels, communication buffers."""
     entry = constant("non_torch", request.release)
+    new_consumer = (compute_capability(request) or 0) >= 12.0
     if request.tensor_parallel_size > 1:
-        figure = entry["nvlink"] if has_nvlink(request) and (is_hopper_class(request) or version_key(request.release) < (0, 17)) else entry["pcie"]
+        pcie = entry.get("pcie_sm120", entry["pcie"]) if new_consumer else entry["pcie"]
+        figure = entry["nvlink"] if has_nvlink(request) and (is_hopper_class(request) or version_key(request.release) < (0, 17)) else pcie
     elif request.pipeline_parallel_size > 1:
         figure = entry["pipeline"]
     else:
-        figure = entry["single"] if is_hopper_class(request) else entry["single_other"]
-    spread = entry["spread"] + (0.25 if request.tensor_parallel_size > 1 and figure == entry["pcie"] else 0)
+        other = entry.get("single_sm120", entry["single_other"]) if new_consumer else entry["single_other"]
+        figure = entry["single"] if is_hopper_class(request) else other
+    spread = entry["spread"] + (0.25 if request.tensor_parallel_size > 1 and figure != entry["nvlink"] else 0)
     return int(figure * GIB), int(spread * GIB), entry["source"]
 
 

@@ -15,7 +15,6 @@ drive that is pulled), running it again goes on from what is proven.
 from __future__ import annotations
 
 import contextlib
-import copy
 import hashlib
 import os
 import shutil
@@ -27,7 +26,17 @@ from wizard.errors import BadInput, WizardError
 from wizard.i18n import _
 from wizard.models import move_io as io
 from wizard.models import move_record as record
-from wizard.models.move_engine import Cancelled, Control, Copier, Counters, Task, new_git_hasher, target_error
+from wizard.models.move_engine import (
+    SMALL,
+    Cancelled,
+    Control,
+    Copier,
+    Counters,
+    Task,
+    needs_git_hash,
+    new_git_hasher,
+    target_error,
+)
 from wizard.models.move_finish import (
     check_headers,
     delete_files,
@@ -42,7 +51,6 @@ from wizard.models.move_record import Proven
 from wizard.models.move_scan import RECORDS, show
 from wizard.models.move_simulate import simulate
 from wizard.models.move_types import (
-    BlobRule,
     DeleteResult,
     MoveFile,
     MoveKind,
@@ -227,16 +235,15 @@ class Mover:
                 os.makedirs(data, exist_ok=True)
             manifest = record.manifest_of(plan)
             record.save_manifest(work, manifest)
-            tasks = self._tasks(data, journal.load())
+            done = journal.load()
+            small, large = self._work_left(data, done)
             journal.open()
             try:
-                self._copy(tasks, data, journal)
+                done.update(self._copy(small, large, data, journal))
             finally:
                 journal.close()
-            done = journal.load()
             self._report(Stage.FINISH)
             make_links(manifest, data, done)
-            manifest.warnings = []
             self._judge_headers(manifest, data, done)
             io.sync_filesystem(data)
         self._report(Stage.SWITCH)
@@ -263,36 +270,42 @@ class Mover:
             self._counters.cache_passed,
         )
 
-    def _tasks(self, data: str, done: Mapping[str, Proven]) -> list[Task]:
-        """What is still to be copied. What an earlier run began is read again before it is built upon."""
+    def _work_left(self, data: str, done: dict[str, Proven]) -> tuple[list[MoveFile], list[Task]]:
+        """What is still to be copied: whole small files, and the rest. What an earlier run began is read again
+        before it is built upon; what does not hold is taken out of ``done``."""
         self._report(Stage.CHECK)
         for rel in self.plan.dirs:
             os.makedirs(os.path.join(data, rel), exist_ok=True)
-        tasks = []
+        small: list[MoveFile] = []
+        large: list[Task] = []
         for file in self.plan.files:
-            proven = done.get(file.rel)
-            known = proven_bytes(file, done)
-            if proven is not None and proven.whole and known == file.size_bytes:
-                path = staged_path(data, file, proven)
-                if path is not None and is_intact(path, file):
-                    self._counters.add(proven=file.size_bytes, files=1)
-                    continue
-                known = 0
-            path = os.path.join(data, file.rel)
-            if os.path.islink(path):
-                os.unlink(path)
-            task = Task(file, path, 0, hashlib.sha256(), hashlib.sha256())
-            if file.blob_rule is BlobRule.GIT or file.expect_git:
+            proven = done.pop(file.rel, None)
+            upto = 0 if proven is None else proven_bytes(file, {file.rel: proven})
+            if proven is not None:
+                if proven.whole and upto == file.size_bytes:
+                    there = staged_path(data, file, proven)
+                    if there is not None and is_intact(there, file):
+                        self._counters.add(proven=file.size_bytes, files=1)
+                        done[file.rel] = proven
+                        continue
+                    upto = 0
+                if os.path.islink(os.path.join(data, file.rel)):
+                    os.unlink(os.path.join(data, file.rel))
+            if file.size_bytes <= SMALL:
+                small.append(file)
+                continue
+            task = Task(file, os.path.join(data, file.rel))
+            if needs_git_hash(file):
                 task.git_hasher = new_git_hasher(file.size_bytes)
-            if known and proven is not None:
-                self._continue(task, proven, known)
-            tasks.append(task)
-        return tasks
+            if upto and proven is not None:
+                self._continue(task, proven, upto)
+            large.append(task)
+        return small, large
 
     def _continue(self, task: Task, proven: Proven, upto: int) -> None:
         """Begin a file where an earlier run was proven to be, if what lies there still is what was proven."""
         hasher = hashlib.sha256()
-        git = copy.copy(task.git_hasher) if task.git_hasher is None else task.git_hasher.copy()
+        git = None if task.git_hasher is None else task.git_hasher.copy()
         buffer = io.Buffer(4 * 1024 * 1024)
         try:
             target = io.Target(task.path, task.file.size_bytes, keep=True)
@@ -319,10 +332,13 @@ class Mover:
         task.start, task.hasher, task.back_hasher, task.git_hasher = upto, hasher, hasher.copy(), git
         self._counters.add(proven=upto)
 
-    def _copy(self, tasks: list[Task], data: str, journal: record.Journal) -> None:
+    def _copy(
+        self, small: list[MoveFile], large: list[Task], data: str, journal: record.Journal
+    ) -> dict[str, Proven]:
         self._report(Stage.COPY)
         copier = Copier(
-            tasks,
+            small,
+            large,
             data,
             journal,
             self._control,
@@ -333,8 +349,9 @@ class Mover:
         try:
             copier.run(self._tick, self._interval_s)
         finally:
-            for task in tasks:
+            for task in large:
                 task.close()
+        return copier.proven
 
     def _watch_space(self) -> None:
         """Other programs write too: stop before the disk, or the Windows drive below it, is full."""

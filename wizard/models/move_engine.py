@@ -21,14 +21,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from wizard.errors import WizardError
 from wizard.i18n import _
 from wizard.models import move_io as io
 from wizard.models.move_record import Journal, Proven
 from wizard.models.move_scan import show
-from wizard.models.move_types import MoveFile
+from wizard.models.move_types import BlobRule, MoveFile
 
 MIB = 1024 * 1024
 BLOCK = 4 * MIB  # one read, one write
@@ -36,8 +36,12 @@ STRETCH = 64 * MIB  # flushed, read back and noted as one
 SMALL = 2 * MIB  # up to here a file is copied in one piece
 BUFFERS = 10
 READERS = 2
-SMALL_WORKERS = 6
+SMALL_WORKERS = 4
+SLOW_SMALL_WORKERS = 8  # where each request travels to Windows or over a network
 SMALL_BATCH = 512  # small files that are flushed together
+
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
 
 
 class Cancelled(Exception):
@@ -111,8 +115,8 @@ class Task:
     file: MoveFile
     path: str  # of the copy
     start: int = 0
-    hasher: Any = None  # SHA-256 of the source's bytes so far
-    back_hasher: Any = None  # SHA-256 of the bytes read back so far
+    hasher: Any = field(default_factory=hashlib.sha256)  # of the source's bytes so far
+    back_hasher: Any = field(default_factory=hashlib.sha256)  # of the bytes read back so far
     git_hasher: Any = None
     source_fd: int = -1
     target: io.Target | None = None
@@ -151,7 +155,8 @@ class Copier:
 
     def __init__(
         self,
-        tasks: list[Task],
+        small: list[MoveFile],
+        large: list[Task],
         data_dir: str,
         journal: Journal,
         control: Control,
@@ -159,8 +164,9 @@ class Copier:
         from_windows: bool,
         watch: Callable[[], None],
     ) -> None:
-        self._small = deque(t for t in tasks if t.file.size_bytes <= SMALL and t.start == 0)
-        self._large = [t for t in tasks if not (t.file.size_bytes <= SMALL and t.start == 0)]
+        self._small = deque(small)
+        self._large = large
+        self.proven: dict[str, Proven] = {}
         self._data_dir = data_dir
         self._journal = journal
         self._journal_lock = threading.Lock()
@@ -219,6 +225,7 @@ class Copier:
     def note(self, entries: list[tuple[str, Proven]]) -> None:
         with self._journal_lock:
             self._journal.add(entries)
+            self.proven.update(entries)
 
     @property
     def control(self) -> Control:
@@ -231,6 +238,10 @@ class Copier:
     @property
     def data_dir(self) -> str:
         return self._data_dir
+
+    @property
+    def small_workers(self) -> int:
+        return SLOW_SMALL_WORKERS if self._from_windows else SMALL_WORKERS
 
     def mode(self, file: MoveFile) -> int:
         return mode_for(file.mode, self._from_windows)
@@ -299,6 +310,10 @@ def new_git_hasher(size_bytes: int) -> Any:
     hasher = hashlib.sha1(usedforsecurity=False)
     hasher.update(b"blob %d\0" % size_bytes)
     return hasher
+
+
+def needs_git_hash(file: MoveFile) -> bool:
+    return bool(file.expect_git) or file.blob_rule is BlobRule.GIT
 
 
 def data_stretches(fd: int, size: int) -> list[tuple[int, int]] | None:
@@ -551,20 +566,29 @@ class _LargeFiles:
             self._c.counters.add(proven=end - begin, files=1 if block.last else 0)
 
 
+class _Written(NamedTuple):
+    """A small file that was written and is not yet read back."""
+
+    file: MoveFile
+    path: str
+    sha256: str
+    git: str
+
+
 class _SmallFiles:
     """The pool of workers for small files: copy many, flush them together, read them back."""
 
-    def __init__(self, copier: Copier, tasks: deque[Task]) -> None:
+    def __init__(self, copier: Copier, files: deque[MoveFile]) -> None:
         self._c = copier
-        self._tasks = tasks
-        self._written: list[tuple[Task, str, str]] = []  # task, SHA-256, git's SHA-1
-        self._to_verify: deque[list[tuple[Task, str, str]]] = deque()
+        self._files = files
+        self._written: list[_Written] = []
+        self._to_verify: deque[list[_Written]] = deque()
         self._copying = 0  # workers inside a copy
         self._flushing = False
         self._state = threading.Condition()
 
     def start(self, threads: list[threading.Thread]) -> None:
-        workers = min(SMALL_WORKERS, len(self._tasks))
+        workers = min(self._c.small_workers, len(self._files))
         for n in range(workers):
             self._c.spawn(threads, self._work, f"small-{n}")
         self._c.spawn(threads, self._flush, "flush")
@@ -573,16 +597,16 @@ class _SmallFiles:
         buffer = io.Buffer(SMALL + 2 * io.ALIGNMENT)
         while True:
             self._c.control.gate()
-            batch: list[Task] = []
-            back: list[tuple[Task, str, str]] = []
+            batch: list[MoveFile] = []
+            back: list[_Written] = []
             with self._state:
                 if self._to_verify:
                     back = self._to_verify.popleft()
-                elif self._tasks:
+                elif self._files:
                     amount = 0
-                    while self._tasks and len(batch) < 16 and amount < SMALL:
-                        batch.append(self._tasks.popleft())
-                        amount += batch[-1].file.size_bytes
+                    while self._files and len(batch) < 32 and amount < SMALL:
+                        batch.append(self._files.popleft())
+                        amount += batch[-1].size_bytes
                     self._copying += 1
                 elif self._copying or self._written or self._flushing:
                     self._state.wait(0.2)
@@ -592,60 +616,65 @@ class _SmallFiles:
                     return
             if back:
                 self._read_back(back, buffer)
-            else:
-                done = [self._copy(task, buffer) for task in batch]
-                with self._state:
-                    self._copying -= 1
-                    self._written += done
+                continue
+            self._c.counters.current = batch[0].rel
+            done = [self._copy(file, buffer) for file in batch]
+            self._c.counters.add(read=sum(f.size_bytes for f in batch))
+            with self._state:
+                self._copying -= 1
+                self._written += done
+                if len(self._written) >= SMALL_BATCH or not self._files:
                     self._state.notify_all()
 
-    def _copy(self, task: Task, buffer: io.Buffer) -> tuple[Task, str, str]:
-        file = task.file
-        self._c.counters.current = file.rel
+    def _copy(self, file: MoveFile, buffer: io.Buffer) -> _Written:
+        size = file.size_bytes
         try:
             fd = io.open_source(file.source)
             try:
-                count = io.read_at(fd, buffer.view[: file.size_bytes + 1], 0)
+                # One byte more than there should be: a file that grew shows itself.
+                count = os.readv(fd, [buffer.view[: size + 1]])
+                if 0 < count < size:
+                    count = io.read_at(fd, buffer.view[: size + 1], 0)
             finally:
                 os.close(fd)
         except OSError as error:
             raise source_error(file, error) from error
-        if count != file.size_bytes:
+        if count != size:
             raise changed_error(file)
-        view = buffer.view[:count]
+        view = buffer.view[:size]
         sha256 = hashlib.sha256(view).hexdigest()
         check_promise(file, sha256)
         git = ""
-        if task.git_hasher is not None:
-            task.git_hasher.update(view)
-            git = task.git_hasher.hexdigest()
+        if needs_git_hash(file):
+            hasher = new_git_hasher(size)
+            hasher.update(view)
+            git = hasher.hexdigest()
+        path = f"{self._c.data_dir}/{file.rel}"
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
-            fd = os.open(task.path, flags, self._c.mode(file))
+            fd = os.open(path, _CREATE, self._c.mode(file))
             try:
-                if count:
+                if size:
                     io.write_at(fd, view, 0)
                 os.utime(fd, ns=(file.mtime_ns, file.mtime_ns))
             finally:
                 os.close(fd)
         except OSError as error:
-            raise target_error(task.path, error) from error
-        self._c.counters.add(read=count)
-        return task, sha256, git
+            raise target_error(path, error) from error
+        return _Written(file, path, sha256, git)
 
     def _flush(self) -> None:
         """Flush what is written when enough has come together, and hand it over to be read back."""
         last = time.monotonic()
         while True:
             with self._state:
-                ended = not self._tasks and not self._copying
+                ended = not self._files and not self._copying
                 due = len(self._written) >= SMALL_BATCH or time.monotonic() - last > 1.0
                 if not (self._written and (ended or due)):
                     if ended and not self._written:
                         return
                     if self._c.control.stopped.is_set():
                         raise Cancelled
-                    self._state.wait(0.1)
+                    self._state.wait(0.2)
                     continue
                 batch, self._written = self._written, []
                 self._flushing = True
@@ -659,19 +688,20 @@ class _SmallFiles:
                 self._flushing = False
                 self._state.notify_all()
 
-    def _read_back(self, batch: list[tuple[Task, str, str]], buffer: io.Buffer) -> None:
+    def _read_back(self, batch: list[_Written], buffer: io.Buffer) -> None:
         proven: list[tuple[str, Proven]] = []
         amount = 0
-        for task, sha256, git in batch:
-            file = task.file
+        past_cache = True
+        for file, path, sha256, git in batch:
             try:
-                count, past_cache = io.read_back_whole(task.path, buffer.view)
+                count, past = io.read_back_whole(path, buffer.view)
             except OSError as error:
-                raise target_error(task.path, error) from error
+                raise target_error(path, error) from error
             if count != file.size_bytes or hashlib.sha256(buffer.view[:count]).hexdigest() != sha256:
-                raise not_equal_error(task.path)
-            self._c.counters.saw(past_cache)
+                raise not_equal_error(path)
+            past_cache = past_cache and past
             amount += count
             proven.append((file.rel, Proven(file.size_bytes, file.mtime_ns, count, sha256, True, git)))
+        self._c.counters.saw(past_cache)
         self._c.note(proven)
         self._c.counters.add(proven=amount, files=len(batch))

@@ -10,6 +10,7 @@ import hashlib
 import os
 import posixpath
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -40,7 +41,7 @@ def staged_path(root: str, file: MoveFile, proven: Proven | None) -> str | None:
             st = os.lstat(path)
         except OSError:
             continue
-        if not os.path.islink(path) and st.st_size == file.size_bytes:
+        if stat.S_ISREG(st.st_mode) and st.st_size == file.size_bytes:
             return path
     return None
 
@@ -90,12 +91,6 @@ def make_links(manifest: Manifest, root: str, done: Mapping[str, Proven]) -> Non
             _file_to_blob(root, file, done[file.rel])
     for link in manifest.links:
         _symlink(link.target, os.path.join(root, link.rel))
-    for file in manifest.files:
-        path = staged_path(root, file, done.get(file.rel))
-        if path is None:
-            raise WizardError(
-                _("{path} is missing in the copy; run the same command again").format(path=show(file.rel))
-            )
 
 
 def _file_to_blob(root: str, file: MoveFile, proven: Proven) -> None:

@@ -12,7 +12,6 @@ cache beside the cache, so that the cache's own tools do not stumble over it). I
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
@@ -22,7 +21,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from wizard.errors import WizardError
 from wizard.i18n import _
@@ -151,11 +150,11 @@ def load_manifest(work_dir: str) -> Manifest | None:
             kind=MoveKind(data["kind"]),
             name=data["name"],
             state=data["state"],
-            files=[MoveFile(**{**f, "blob_rule": BlobRule(f["blob_rule"])}) for f in data["files"]],
-            links=[MoveLink(**x) for x in data["links"]],
+            files=[_file_of(row) for row in data["files"]],
+            links=[MoveLink(*row) for row in data["links"]],
             dirs=list(data["dirs"]),
             src_is_file=bool(data["src_is_file"]),
-            alias_links=[MoveLink(**x) for x in data["alias_links"]],
+            alias_links=[MoveLink(*row) for row in data["alias_links"]],
             created=float(data["created"]),
             updated=float(data["updated"]),
             proofs=dict(data["proofs"]),
@@ -168,14 +167,36 @@ def load_manifest(work_dir: str) -> Manifest | None:
         ) from error
 
 
+def _row_of(f: MoveFile) -> list[Any]:
+    return [
+        f.rel,
+        f.source,
+        f.size_bytes,
+        f.mtime_ns,
+        f.mode,
+        f.expect_sha256,
+        f.expect_git,
+        f.blob_rule.value,
+        f.sparse,
+    ]
+
+
+def _file_of(row: list[Any]) -> MoveFile:
+    rel, source, size, mtime_ns, mode, sha256, git, rule, sparse = row
+    return MoveFile(rel, source, int(size), int(mtime_ns), int(mode), sha256, git, BlobRule(rule), bool(sparse))
+
+
 def save_manifest(work_dir: str, manifest: Manifest) -> None:
     """Replace the manifest as a whole; it is on the disk when this returns."""
     manifest.updated = time.time()
-    data = dataclasses.asdict(manifest)
-    data["version"] = VERSION
-    data["kind"] = manifest.kind.value
-    for f in data["files"]:
-        f["blob_rule"] = f["blob_rule"].value
+    data = {
+        "version": VERSION,
+        **{name: value for name, value in vars(manifest).items() if name not in ("kind", "files", "links", "alias_links")},
+        "kind": manifest.kind.value,
+        "files": [_row_of(f) for f in manifest.files],
+        "links": [[x.rel, x.source, x.target] for x in manifest.links],
+        "alias_links": [[x.rel, x.source, x.target] for x in manifest.alias_links],
+    }
     path = os.path.join(work_dir, MANIFEST)
     temporary = path + ".new"
     with open(temporary, "wb") as handle:
@@ -197,8 +218,7 @@ def sync_folder(path: str) -> None:
             os.close(fd)
 
 
-@dataclass(frozen=True)
-class Proven:
+class Proven(NamedTuple):
     """How much of one file's copy is proven: the stretch up to ``upto``, or all of it."""
 
     size_bytes: int
@@ -210,7 +230,7 @@ class Proven:
 
 
 class Journal:
-    """The append-only list of what is proven. Every line carries a checksum, so a torn one is simply not there."""
+    """The append-only list of what is proven. Every line (one or more entries) carries a checksum, so a torn one is simply not there."""
 
     def __init__(self, work_dir: str) -> None:
         self._path = os.path.join(work_dir, JOURNAL)
@@ -229,8 +249,8 @@ class Journal:
             if not separator or check != b"%08x" % zlib.crc32(body):
                 continue
             try:
-                rel, size, mtime_ns, upto, digest, whole, git = json.loads(body)
-                found[rel] = Proven(int(size), int(mtime_ns), int(upto), str(digest), bool(whole), str(git))
+                for rel, size, mtime_ns, upto, digest, whole, git in json.loads(body):
+                    found[rel] = Proven(int(size), int(mtime_ns), int(upto), str(digest), bool(whole), str(git))
             except (ValueError, TypeError):
                 continue
         return found
@@ -241,18 +261,12 @@ class Journal:
         os.write(self._fd, b"\n")
 
     def add(self, entries: list[tuple[str, Proven]]) -> None:
-        """Append; the bytes spoken of must already be on the disk. The lines themselves may lag behind."""
+        """Append one line; the bytes spoken of must already be on the disk. The lines themselves may lag behind."""
         if self._fd is None or not entries:
             return
-        out = []
-        for rel, p in entries:
-            body = json.dumps(
-                [rel, p.size_bytes, p.mtime_ns, p.upto, p.prefix_sha256, p.whole, p.git_sha1],
-                ensure_ascii=True,
-                separators=(",", ":"),
-            ).encode("ascii")
-            out.append(b"%s %08x\n" % (body, zlib.crc32(body)))
-        write_all(self._fd, b"".join(out))
+        rows = [[rel, p.size_bytes, p.mtime_ns, p.upto, p.prefix_sha256, p.whole, p.git_sha1] for rel, p in entries]
+        body = json.dumps(rows, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+        write_all(self._fd, b"%s %08x\n" % (body, zlib.crc32(body)))
 
     def sync(self) -> None:
         if self._fd is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 # Formats that other engines made and that no vLLM release loads: name, and why.
@@ -114,8 +114,14 @@ def _bitsandbytes(block: Mapping[str, Any]) -> Quant:
 
 
 def _compressed_tensors(block: Mapping[str, Any]) -> Quant:
-    groups = block.get("config_groups")
     ignored = _names(block.get("ignore"))
+    found = _compressed_weights(block, ignored)
+    kv = block.get("kv_cache_scheme")
+    return replace(found, kv_cache_dtype="fp8") if isinstance(kv, Mapping) and kv.get("type") == "float" else found
+
+
+def _compressed_weights(block: Mapping[str, Any], ignored: tuple[str, ...]) -> Quant:
+    groups = block.get("config_groups")
     weights: Mapping[str, Any] = {}
     if isinstance(groups, Mapping):
         for group in groups.values():
