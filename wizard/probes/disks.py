@@ -289,10 +289,10 @@ def _fill_usage(host: Host, mounts: list[Mount]) -> None:
     deadline = time.monotonic() + USAGE_TIMEOUT_S
     for thread in waiting:
         thread.join(max(0.0, deadline - time.monotonic()))
+    nothing: Fact[int] = unknown(_("nothing can be stored there"))
     for number, mount in enumerate(mounts):
-        if mount.kind not in _NO_USAGE:
-            total, free = _usage_facts(answers.get(number))
-            mounts[number] = replace(mount, total_bytes=total, free_bytes=free)
+        total, free = _usage_facts(answers.get(number)) if mount.kind not in _NO_USAGE else (nothing, nothing)
+        mounts[number] = replace(mount, total_bytes=total, free_bytes=free)
 
 
 def _usage_facts(answer: DiskUsage | OSError | None) -> tuple[Fact[int], Fact[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from wizard.facts import Fact, GpuStack
 from wizard.host import Host
@@ -83,9 +84,10 @@ def _none(nvidia: GpuStack, amd: GpuStack, intel: GpuStack, cards: list[PciGpu])
     else:
         reasons = unique(r for r in (nvidia.reason, amd.reason, intel.reason) if r)
         stack = GpuStack(reason="; ".join(reasons))
-    missing: Fact[str] = Fact(None, "", stack.reason)
+    missing: Fact[Any] = Fact(None, "", stack.reason)
     return replace(
         stack,
+        nvlink=missing,
         driver_version=stack.driver_version if stack.driver_version.known else missing,
         other_gpus=unique((*integrated, *(c.title for c in cards))),
         kernel_module=card.driver if card is not None else None,

@@ -81,6 +81,8 @@ def _gpu(
         vram_free_bytes=known(free, source) if free is not None and total else unknown(told, source),
         compute_capability=unknown(_("not an NVIDIA GPU")),
         gfx_arch=known(gfx, source) if gfx else unknown(told, source),
+        display_attached=unknown(told, source),
+        mig_enabled=unknown(_("not an NVIDIA GPU")),
     )
 
 

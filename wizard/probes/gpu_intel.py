@@ -67,4 +67,6 @@ def _gpu(host: Host, index: int, name: str, folder: str) -> Gpu:
         vram_total_bytes=known(total, source) if total else unknown(told),
         vram_free_bytes=unknown(told),
         compute_capability=unknown(_("not an NVIDIA GPU")),
+        display_attached=unknown(_("the driver does not tell")),
+        mig_enabled=unknown(_("not an NVIDIA GPU")),
     )

@@ -52,7 +52,11 @@ def probe(host: Host) -> Wsl | None:
     in_container = kind == SystemKind.WSL_CONTAINER
     distro = host.env.get("WSL_DISTRO_NAME")
     no_distro = _("inside a container") if in_container else _("WSL_DISTRO_NAME is not set")
-    versions = Versions() if in_container else ask_versions(host, mounts, interop.or_else(False))
+    outside: Fact[str] = unknown(no_distro)
+    if in_container:
+        versions = Versions(outside, outside, outside)
+    else:
+        versions = ask_versions(host, mounts, interop.or_else(False))
     wsl = Wsl(
         distro=known(distro, "WSL_DISTRO_NAME") if distro else unknown(no_distro),
         version=versions.wsl,
@@ -71,7 +75,7 @@ def probe(host: Host) -> Wsl | None:
         host_free_disk_bytes=_windows_free(host, mounts),
     )
     if in_container:
-        return replace(wsl, windows_profile=unknown(no_distro), windows_profile_windows=unknown(no_distro))
+        return replace(wsl, windows_profile=outside, windows_profile_windows=outside)
     return _with_config(host, _with_profile(host, wsl, mounts))
 
 
@@ -362,6 +366,7 @@ def _from_windows(host: Host) -> Wsl | None:
         kernel=told.kernel if told.kernel.known else unknown(_("wsl.exe does not tell")),
         networking_mode=unknown(here),
         interop=unknown(here),
+        systemd=unknown(here),
         windows_build=told.windows if told.windows.known else unknown(_("wsl.exe does not tell")),
         windows_profile=known(profile, "USERPROFILE"),
         windows_profile_windows=known(profile, "USERPROFILE"),
