@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -117,4 +118,5 @@ class _Cache:
             temporary.write_text(json.dumps({"format": _CACHE_FORMAT, "files": self.entries}), encoding="utf-8")
             temporary.replace(self.path)
         except OSError:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
