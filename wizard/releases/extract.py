@@ -10,6 +10,8 @@ import argparse
 import ast
 import dataclasses
 import enum
+import functools
+import itertools
 import json
 import re
 import typing
@@ -92,6 +94,15 @@ def _reader(files: Mapping[str, str]) -> Reader:
     def parsers(kind: str) -> Any:
         return lambda *a, **k: read_parsers(files, kind)
 
+    def get_type(type_hints: set[Any], kind: Any) -> Any:
+        """The hint of that kind; of two Literal types the real code picks either, by hash order."""
+        found = [h for h in type_hints if h is kind or typing.get_origin(h) is kind]
+        if len(found) > 1 and kind is typing.Literal:
+            values = tuple(dict.fromkeys(v for h in found for v in typing.get_args(h)))
+            reader.merged_literals.add(frozenset(values))
+            return typing.Literal[values]
+        return found[0] if found else None
+
     reader.overrides.update(
         {
             "load_general_plugins": nothing,
@@ -101,9 +112,17 @@ def _reader(files: Mapping[str, str]) -> Reader:
             "_maybe_add_docs_url": lambda cls: "",
             "is_in_doc_build": lambda: False,
             "list_registered": parsers("tool"),
+            "get_type": get_type,
         }
     )
+    # Filled by decorators when the parsers' own modules are imported.
+    for kind, attribute in (("tool", "tool_parsers"), ("reasoning", "reasoning_parsers")):
+        reader.attribute_overrides[(_MANAGER[kind], attribute)] = functools.partial(_named_parsers, files, kind)
     return reader
+
+
+def _named_parsers(files: Mapping[str, str], kind: str) -> dict[str, None]:
+    return dict.fromkeys(read_parsers(files, kind))
 
 
 class _Docs(dict[str, str]):
@@ -118,7 +137,7 @@ def attribute_docs(reader: Reader, cls: Any) -> dict[str, str]:
         if part not in reader.class_nodes:
             continue
         body = reader.class_nodes[part][1].body
-        for first, second in zip(body, body[1:], strict=False):
+        for first, second in itertools.pairwise(body):
             if (
                 isinstance(first, (ast.AnnAssign, ast.Assign))
                 and isinstance(second, ast.Expr)
@@ -229,6 +248,8 @@ def _option(reader: Reader, declared: Declared, parser: Mapping[str, Any]) -> di
         option["computed"] = True
     elif choices is not None:
         option["choices"] = _plain_choices(choices)
+        if frozenset(c for c in option["choices"] if c is not None) in reader.merged_literals:
+            option["computed"] = True
     metavar = kwargs.get("metavar")
     if isinstance(metavar, (list, tuple)):
         option["known"] = [str(m) for m in metavar]  # named values; others are taken too
@@ -322,7 +343,7 @@ def _interpreted_type(reader: Reader, value: Interpreted) -> dict[str, Any]:
         cls = value.scope.names.get("dataclass_cls")
         spec = value.node.args
         if spec.defaults and not isinstance(value.node, ast.Lambda):
-            named = dict(zip([a.arg for a in spec.args][-len(spec.defaults) :], spec.defaults))
+            named = dict(zip([a.arg for a in spec.args][-len(spec.defaults) :], spec.defaults, strict=False))
             if "cls" in named:
                 try:
                     cls = reader.evaluate(named["cls"], value.scope)

@@ -306,6 +306,8 @@ class Reader:
         self.overrides = dict(overrides or {})  # function name -> what is called in its place
         self.modules: dict[str, Module | None] = {}
         self.class_nodes: dict[type, tuple[Module, ast.ClassDef, Scope]] = {}
+        self.attribute_overrides: dict[tuple[str, str], Callable[[], Any]] = {}  # (class name, attribute)
+        self.merged_literals: set[frozenset[Any]] = set()
         self._attributes: dict[tuple[type, str], Any] = {}
         self.notes: list[str] = []
         self.steps = 0
@@ -423,6 +425,7 @@ class Reader:
         is_typeddict = False
         for base in node.bases:
             value = self._try(base, scope)
+            value = typing.get_origin(value) or value  # class X(dict[str, int])
             if isinstance(value, Opaque) and "TypedDict" in value.text:
                 is_typeddict = True
             if isinstance(value, type) and value not in bases:
@@ -464,7 +467,7 @@ class Reader:
     def is_dataclass(self, cls: Any) -> bool:
         if not isinstance(cls, type) or cls not in self.class_nodes or issubclass(cls, enum.Enum):
             return False
-        module, node, _ = self.class_nodes[cls]
+        node = self.class_nodes[cls][1]
         for decorator in node.decorator_list:
             text = ast.unparse(decorator)
             if re.match(r"(dataclasses\.)?dataclass\b|config\b|pydantic_dataclass\b", text):
@@ -497,10 +500,12 @@ class Reader:
         return list(found.values())
 
     def class_attribute(self, cls: type, name: str) -> Any:
+        if (cls.__name__, name) in self.attribute_overrides:
+            return self.attribute_overrides[(cls.__name__, name)]()
         for part in cls.__mro__:
             if part not in self.class_nodes:
                 continue
-            module, node, scope = self.class_nodes[part]
+            _module, node, scope = self.class_nodes[part]
             key = f"{node.name}.{name}"
             if (part, name) in self._attributes:
                 return self._attributes[(part, name)]
@@ -711,6 +716,8 @@ class Reader:
                 raise NotReadable(f"{ast.unparse(node)}: {error!r}") from error
         if isinstance(base, type) and issubclass(base, enum.Enum):
             return base[self.evaluate(node.slice, scope)]
+        if isinstance(base, Opaque) and base.text.endswith(".SkipValidation"):
+            return self.annotation(node.slice, scope)
         if base is typing.Annotated:
             elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             return self.annotation(elements[0], scope)
