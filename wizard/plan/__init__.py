@@ -93,6 +93,7 @@ def plan(session: Session) -> Plan:
         extra,
         bed,
     )
+    _folder(draft)
     _judge_fit(draft, info, sized.result)
     wsl, changes = plan_wsl(draft, info, len(sized.gpus), sized)
     _leftovers(draft, release.version)
@@ -679,12 +680,12 @@ def _network(draft: Draft) -> None:
         return None if value in ("local", "network") else _("It is one of local, network.")
 
     draft.decide("access", "local", _("only programs on this machine reach the server"), accept=accept)
-    name = draft.decisions["model"].value if "model" in draft.decisions else "model"
-    draft.decide(
-        "out_dir",
-        f"{machine.home}/vllm/{slug(last_part(str(name)))}",
-        _("a folder of its own for each model"),
-    )
+
+
+def _folder(draft: Draft) -> None:
+    """Where the files go: a folder named after the model."""
+    name = draft.decisions["served_model_name"].value if "served_model_name" in draft.decisions else "server"
+    draft.decide("out_dir", f"{draft.machine.home}/vllm/{slug(str(name))}", _("a folder of its own for each model"))
 
 
 def _secrets_wanted(draft: Draft, info: ModelInfo) -> tuple[str, ...]:
