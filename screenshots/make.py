@@ -19,6 +19,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 MACHINES = HERE.parent / "tests" / "machines"
 FONT = "DejaVu Sans Mono"
+ON_D = (("model", "/mnt/d/models/Qwen3-VL-8B-Instruct-AWQ-4bit"),)
 OUT_DIR = "/home/user/vllm"  # shown in the pictures; nothing is written
 
 Act = Callable[[Any, Any], Awaitable[None]]  # (app, pilot)
@@ -83,15 +84,15 @@ SCENES = (
     Scene("machine", "wsl2-rtx4090-desktop"),
     Scene("machine-problems", "wsl2-rtx5070-laptop-old-driver"),
     Scene("model", "wsl2-rtx3060-model-on-d", "model"),
-    Scene("move", "wsl2-rtx3060-model-on-d", "move", act=moving),
+    Scene("move", "wsl2-rtx3060-model-on-d", "move", answers=ON_D, act=moving),
     Scene("runtime", "wsl2-rtx4090-desktop", "runtime"),
     Scene("flags", "wsl2-rtx4090-desktop", "flags"),
     Scene("flags-single", "wsl2-rtx4090-desktop", "flags", act=filter_flags),
-    Scene("wsl", "wsl2-rtx3060-model-on-d", "wsl"),
+    Scene("wsl", "wsl2-rtx3060-model-on-d", "wsl", answers=ON_D),
     Scene("access", "wsl2-rtx4090-desktop", "access", answers=(("access", "network"),)),
-    Scene("review", "wsl2-rtx3060-model-on-d", "review"),
-    Scene("diff", "wsl2-rtx3060-model-on-d", "review", act=keys("shift+tab", "shift+tab", "enter")),
-    Scene("written", "wsl2-rtx3060-model-on-d", "review", act=written),
+    Scene("review", "wsl2-rtx3060-model-on-d", "review", answers=ON_D),
+    Scene("diff", "wsl2-rtx3060-model-on-d", "review", answers=ON_D, act=keys("shift+tab", "shift+tab", "down", "down", "enter")),
+    Scene("written", "wsl2-rtx3060-model-on-d", "review", answers=ON_D, act=written),
     Scene("plan", "wsl2-rtx4090-desktop", "flags", act=keys("f2")),
     Scene("help", "wsl2-rtx4090-desktop", "flags", act=keys("f1")),
     Scene("palette", "wsl2-rtx4090-desktop", "flags", act=keys("ctrl+p", "k", "v")),

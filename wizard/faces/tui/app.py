@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
+from textual.scrollbar import ScrollBar
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
@@ -27,8 +28,10 @@ from wizard.faces.tui.views import (
     FlagsView,
     MachineView,
     ModelView,
+    MoveView,
     ReviewView,
     StepView,
+    short_path,
     state_word,
     view_for,
 )
@@ -177,18 +180,20 @@ class WalkScreen(Screen[None]):
         with self.app.batch_update():
             if view is not None and view.is_mounted:
                 view.show(walk)
-            self._show_frame()
+            self.show_frame()
             self._show_plan()
             self._show_footer()
 
-    def _show_frame(self) -> None:
+    def show_frame(self) -> None:
         walk, glyphs = self.walk, self.wizard.glyphs
         steps, at = walk.steps(), walk.index()
         width = self.size.width
         name = self.wizard.host_name
         left: list[Part] = [("vllm-wizard", f"bold {ACCENT}"), (f"  {name}" if name else "", DIM)]
+        copying = self.wizard.copying()
+        middle: list[Part] = [(copying + "   ", WARN)] if copying and width >= 70 else []
         right: list[Part] = panes.progress(walk, glyphs) if width < THREE_ZONES else []
-        right = [*right, (_("step {n} of {total}").format(n=at + 1, total=len(steps)), TEXT)]
+        right = [*middle, *right, (_("step {n} of {total}").format(n=at + 1, total=len(steps)), TEXT)]
         gap = max(1, width - 2 - content(left).cell_length - content(right).cell_length)
         self.query_one("#header", Static).update(content([*left, (" " * gap, ""), *right]))
         self.query_one("#main").border_title = f"{at + 1} {_(walk.step.title)}"
@@ -220,7 +225,7 @@ class WalkScreen(Screen[None]):
         if self.size.width < THREE_ZONES:
             return
         box = self.query_one("#plan-text", Static)
-        width = max(20, self.query_one("#plan").content_size.width - 1)
+        width = max(20, box.content_size.width)
         box.update(panes.plan_pane(self.walk, self.wizard.glyphs, width, self._files))
 
     def _show_footer(self) -> None:
@@ -337,7 +342,7 @@ class WalkScreen(Screen[None]):
             self.commit()
             self._review_next(view)
             return
-        if not self.commit():
+        if not self.commit() or self._offer_copy(view):
             return
         follower = self.walk.neighbour(+1)
         if follower is not None:
@@ -361,6 +366,30 @@ class WalkScreen(Screen[None]):
             self.go_on_when_ready = True
             self._hint(_("Going on as soon as the search for models is done."))
             return False
+        return True
+
+    def _offer_copy(self, view: StepView | None) -> bool:
+        """On the way from the move step: offer to start the copy that was chosen. True while that is asked."""
+        plan = self.walk.plan
+        if not isinstance(view, MoveView) or plan is None or plan.move is None:
+            return False
+        if not plan.move.wanted or view.asked or view.state != "idle":
+            return False
+        from wizard.faces.tui.dialogs import Ask
+
+        view.asked = True
+        size = text.gib(plan.move.size_bytes)
+        parts: list[Part] = [
+            (_("{size} are copied to {place}.").format(size=size, place=plan.move.destination) + "\n\n", TEXT),
+            (_("It goes on in the background while you walk on, and can be paused, stopped and taken up again. Later, the command stands among the last instructions."), DIM),
+        ]
+
+        async def answered(yes: bool | None) -> None:
+            if yes:
+                self.wizard.move_button("start")
+            await self.action_next()
+
+        self.app.push_screen(Ask(_("Copy the model now?"), content(parts), _("Copy now"), _("Later")), answered)
         return True
 
     def _hint(self, message: str) -> None:
@@ -656,8 +685,9 @@ class WalkScreen(Screen[None]):
 
         fresh = [c for c in view.changes if c.state.value != "same"]
         parts: list[Part] = [(_("Write to {folder}?").format(folder=plan.value("out_dir")) + "\n", BOLD)]
+        width = max(len(short_path(c)) for c in view.changes)
         for change in view.changes:
-            parts.append((f"\n  {Path(change.path).name}", TEXT))
+            parts.append((f"\n  {text.pad(short_path(change), width)}", TEXT))
             parts.append(("  " + state_word(change.state.value), OK if change.state.value == "new" else WARN if change.state.value == "changed" else DIM))
         parts.append(("\n\n" + (_("What is replaced is backed up; “vllm-wizard undo” takes it back.") if fresh else _("All of it stands there already.")), DIM))
         self.app.push_screen(Ask(_("Write the files"), content(parts), _("Write"), _("Not yet")), self._written)
@@ -678,6 +708,8 @@ class WalkScreen(Screen[None]):
             view.scroll_home(animate=False)
             return
         view.written, view.error = True, ""
+        moved = self.wizard.move_view()
+        view.moved = moved is not None and moved.state in ("done", "running", "preparing")
         self.walk.visited.add("review")
         self.wizard.receipt = receipt
         self.wizard.save()
@@ -711,6 +743,7 @@ class WizardApp(App[None]):
     ) -> None:
         super().__init__()
         self.animation_level = "none"
+        ScrollBar.renderer = look.WholeCells
         for each in look.THEMES:
             self.register_theme(each)
         self.theme = theme
@@ -729,7 +762,6 @@ class WizardApp(App[None]):
         self.debug_errors = debug
         self.crash: BaseException | None = None
         self.receipt: Any = None
-        self.finished = False
         self._stop = False
         self._scan_started = 0.0
         self._skip = False
@@ -1010,6 +1042,33 @@ class WizardApp(App[None]):
 
         press(self, name)
 
+    def move_view(self) -> MoveView | None:
+        view = self.walk_screen.views.get("move")
+        return view if isinstance(view, MoveView) else None
+
+    def copying(self) -> str:
+        """How far a running copy is, in a few words; "" when none runs."""
+        view = self.move_view()
+        if view is None or view.state not in ("preparing", "running", "paused"):
+            return ""
+        p = view.progress
+        share = p.bytes_done / p.bytes_total if p is not None and p.bytes_total else 0.0
+        if view.state == "paused":
+            return _("copy paused at {share:.0%}").format(share=share)
+        return _("copying {share:.0%}").format(share=share)
+
+    def _may_leave(self, leave: Callable[[], None]) -> None:
+        """Leave, asking first when a copy still runs."""
+        if not self.copying():
+            leave()
+            return
+        from wizard.faces.tui.dialogs import Ask
+
+        told = content([(_("The model is still being copied ({state}). If it is stopped, “vllm-wizard move” goes on from there.").format(state=self.copying()), TEXT)])
+        self.push_screen(
+            Ask(_("Leave while copying?"), told, _("Wait"), _("Stop it and leave")), lambda wait: None if wait else leave()
+        )
+
     # -- odds and ends ----------------------------------------------------------------------------------------
 
     def flag_error(self, dest: str, value: str) -> str | None:
@@ -1092,22 +1151,22 @@ class WizardApp(App[None]):
         self.run_worker(work, thread=True, group="save")
 
     def finish(self) -> None:
-        self.finished = True
-        self._leave()
+        self._may_leave(self._leave)
 
     async def action_quit(self) -> None:
+        if len(self.screen_stack) > 1:
+            self.screen.dismiss(None)
         screen = self.walk_screen
         if screen.is_mounted:
             screen.settle()
-        if self.mover is not None:
-            from wizard.faces.tui.moving import stop
-
-            stop(self)
         self.save()
         await self.workers.wait_for_complete([w for w in self.workers if w.group == "save"])
-        self._leave()
+        self._may_leave(self._leave)
 
     def _leave(self) -> None:
+        from wizard.faces.tui.moving import stop
+
+        stop(self)
         self._stop = True
         self.exit(return_code=0)
 

@@ -30,22 +30,23 @@ def changes_of(session: Session, plan: Plan, out_dir: str, apply_wslconfig: bool
 
 
 def wslconfig_diff(plan: Plan) -> tuple[str, Content]:
-    """(heading, diff) of the user's own .wslconfig against what is proposed; ("", ...) when nothing changes."""
+    """(name, diff) of the user's own .wslconfig against what is proposed; ("", ...) when it is left alone."""
     from wizard.apply import diff_texts
     from wizard.outputs.wslconfig.deliver import to_filespec
+    from wizard.outputs.wslconfig.tune import Setting
 
     if plan.wsl is None or plan.machine.wsl is None or plan.value("wsl_write") is False:
         return "", Content("")
     own = plan.machine.wsl.wslconfig_bytes
     name = plan.machine.wsl.wslconfig_path or ".wslconfig"
+    if not plan.wsl_changes:
+        return name, Content.styled(_("Nothing in it has to change."), text.DIM)
+    settings = tuple(Setting(key, value, "") for key, value in plan.wsl_changes.items())
     try:
-        spec = to_filespec(plan.machine, plan.wsl)
+        spec = to_filespec(plan.machine, replace(plan.wsl, settings=settings))
     except WizardError as error:
         return name, Content.styled(str(error), text.BAD)
-    diff = diff_texts(name, own, spec.content)
-    if not diff:
-        return name, Content.styled(_("Nothing in it has to change."), text.DIM)
-    return name, text.diff_content(diff)
+    return name, text.diff_content(diff_texts(name, own, spec.content))
 
 
 def write_all(changes: list[Any]) -> Any:

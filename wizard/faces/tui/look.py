@@ -6,10 +6,12 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
+from textual.scrollbar import ScrollBarRender
 from textual.theme import Theme
 
 
@@ -144,6 +146,13 @@ def to_ascii(text: str) -> str:
     if text.isascii():
         return text
     return "".join(c if c.isascii() else "?" for c in text.translate(_ASCII_FOR))
+
+
+class WholeCells(ScrollBarRender):
+    """A scroll bar of whole cells: its ends need no block glyphs, which not every font and locale has."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "]
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "]
 
 
 class AsciiFilter(LineFilter):
@@ -303,8 +312,8 @@ Screen { background: $background; color: $wz-text; layers: base over; }
 
 #rail { width: 21; padding: 1 0 0 1; }
 #main { width: 1fr; }
-#plan { width: 33; padding: 0 0 0 1; }
-#plan-text { height: auto; }
+#plan { width: 33; padding: 0 0 0 1; scrollbar-gutter: stable; }
+#plan-text { height: auto; padding: 0 1 0 0; }
 .-wide #plan { width: 44; }
 .-wide #rail { width: 22; }
 .-huge #plan { width: 58; }
@@ -312,28 +321,35 @@ Screen { background: $background; color: $wz-text; layers: base over; }
 .-narrow #rail, .-narrow #plan { display: none; }
 
 #steps { height: 1fr; }
-StepView { height: 1fr; padding: 0 1; background: $surface; }
-StepView > .intro { color: $wz-dim; margin: 0 0 1 0; }
+StepView { height: 1fr; padding: 0 0 0 1; background: $surface; scrollbar-gutter: stable; }
+StepView .inner { height: auto; padding: 0 1 0 0; }
+StepView .intro { color: $wz-dim; margin: 0 0 1 0; }
 .heading { text-style: bold; color: $wz-text; margin: 1 0 0 0; }
 .dim { color: $wz-dim; }
 .block { height: auto; }
-#nav { height: 1; dock: bottom; padding: 0 1; background: $surface; }
+#nav { height: 1; dock: bottom; padding: 0 2 0 1; background: $surface; }
 #nav .gap { width: 1fr; }
 
 Field { height: auto; margin: 0 0 1 0; padding: 0 0 0 1; border-left: blank; }
 Field:focus-within { border-left: outer $wz-accent; }
 .-ascii Field:focus-within { border-left: ascii $wz-accent; }
-Field .row { height: auto; }
-Field .label { width: 26; height: auto; padding: 0 1 0 0; }
+.row { height: auto; }
+.row .label { width: 24; height: auto; padding: 0 1 0 0; }
+.-narrow .row .label, .-wide .row .label { width: 34; }
+.-wide LineInput.-number, .-narrow LineInput.-number { width: 16; }
+#model-memory { margin: 1 0 0 0; }
+#typed-row { margin: 1 0 0 0; }
+#typed-row .label { width: 14; }
+Field .label { height: auto; }
 Field.-tall .label { width: 1fr; }
 Field .unit { width: auto; padding: 0 0 0 1; color: $wz-dim; }
 Field .note { color: $wz-dim; height: auto; }
 Field.-error .note { color: $wz-bad; }
-.-narrow Field .label { width: 34; }
 
 LineInput { height: 1; border: none; padding: 0 1; background: $wz-field; color: $wz-text; width: 1fr; min-width: 10; background-tint: 0%; }
 LineInput:focus { border: none; background: $wz-field-focus; background-tint: 0%; }
-LineInput.-number { width: 18; }
+LineInput.-number { width: 9; }
+
 LineInput > .input--placeholder { color: $wz-dim; }
 LineInput:ansi { text-style: underline; }
 Toggle, Chooser, Cycler, Rows { height: auto; background: $surface; width: 1fr; }
@@ -353,6 +369,9 @@ Dialog > #box { width: 90%; max-width: 96; height: auto; max-height: 90%; border
 Dialog #body { height: auto; max-height: 1fr; }
 Dialog .buttons { height: 1; margin: 1 0 0 0; width: 1fr; align-horizontal: right; }
 Dialog .buttons PushButton { margin: 0 0 0 2; }
+Palette { align: center top; }
+Palette > #box { margin: 2 0 0 0; height: 20; }
+Dialog #body { scrollbar-gutter: stable; }
 Dialog.-full > #box { width: 100%; max-width: 100%; height: 100%; max-height: 100%; padding: 0 1; }
 Dialog.-full #body { height: 1fr; }
 

@@ -73,18 +73,23 @@ def _view(app: WizardApp) -> MoveView | None:
     return view if isinstance(view, MoveView) else None
 
 
+def _draw(app: WizardApp, view: MoveView) -> None:
+    view.draw()
+    app.walk_screen.show_frame()
+
+
 def _progress(app: WizardApp, progress: Any) -> None:
     view = _view(app)
     if view is not None:
         view.progress = progress
-        view.draw()
+        _draw(app, view)
 
 
 def _state(app: WizardApp, state: str) -> None:
     view = _view(app)
     if view is not None:
         view.state = state
-        view.draw()
+        _draw(app, view)
 
 
 def _ended(app: WizardApp, state: str, message: str) -> None:
@@ -92,7 +97,7 @@ def _ended(app: WizardApp, state: str, message: str) -> None:
     if view is None:
         return
     view.state, view.message = state, message
-    view.draw()
+    _draw(app, view)
     if app.walk.step_id != "move":
         words = {"done": _("The model was copied and verified."), "failed": message, "cancelled": _("Copying was stopped.")}
         app.notify(words[state], severity="error" if state == "failed" else "information", timeout=8)

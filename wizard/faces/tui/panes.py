@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from textual.content import Content
 
 from wizard.faces.tui import text
@@ -107,8 +108,6 @@ def memory_total(plan: Plan) -> str:
 
 
 def heading(title: str, right: str, width: int) -> Content:
-    from rich.cells import cell_len
-
     gap = max(1, width - cell_len(title) - cell_len(right))
     return content([(title, f"bold {ACCENT}"), (" " * gap + right if right else "", DIM)])
 
@@ -129,7 +128,8 @@ def command(walk: Walk, width: int) -> Content:
 
 
 def file_list(files: Sequence[tuple[str, str]], glyphs: Glyphs) -> Content:
-    return join([content([(name, TEXT), ("  " + word if word else "", DIM)]) for name, word in files])
+    width = max(cell_len(name) for name, _word in files)
+    return join([content([(text.pad(name, width), TEXT), ("  " + word, DIM)]) for name, word in files])
 
 
 def whole_plan(walk: Walk, glyphs: Glyphs, width: int, files: Sequence[tuple[str, str]]) -> Content:
@@ -139,9 +139,9 @@ def whole_plan(walk: Walk, glyphs: Glyphs, width: int, files: Sequence[tuple[str
         return Content.styled(_("There is no plan yet: the machine is still being asked."), DIM)
     blocks = [plan_pane(walk, glyphs, min(width, 72), files)]
     if plan.blockers:
-        blocks.append(join([heading(_("Blockers"), "", width), text.problems(plan.blockers, glyphs)]))
+        blocks.append(join([heading(_("Blockers"), "", width), text.problems(plan.blockers, glyphs, width)]))
     if plan.warnings:
-        blocks.append(join([heading(_("Warnings"), "", width), text.problems(plan.warnings, glyphs)]))
+        blocks.append(join([heading(_("Warnings"), "", width), text.problems(plan.warnings, glyphs, width)]))
     blocks.append(join([heading(_("Why"), "", width), decisions(plan)]))
     if plan.env:
         blocks.append(join([heading(_("Environment variables"), "", width), environment(plan.env)]))

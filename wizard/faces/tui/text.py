@@ -80,6 +80,14 @@ def clip_left(text: str, width: int, ellipsis: str = "…") -> str:
     return ellipsis + text
 
 
+def clip_middle(text: str, width: int, ellipsis: str = "…") -> str:
+    """The same, keeping both ends: for model names, whose end tells variants apart."""
+    if cell_len(text) <= width or width < 8:
+        return clip(text, width, ellipsis)
+    tail = (width - 1) * 2 // 5
+    return set_cell_size(text, width - 1 - tail).rstrip() + ellipsis + text[-tail:]
+
+
 def pad(text: str, width: int, ellipsis: str = "…") -> str:
     """``text`` in exactly ``width`` cells."""
     return set_cell_size(clip(text, width, ellipsis), width)
@@ -108,27 +116,24 @@ def severity_glyph(severity: Severity, glyphs: Glyphs) -> str:
     return {Severity.BLOCKER: glyphs.blocked, Severity.WARNING: glyphs.attention}.get(severity, glyphs.bullet)
 
 
-def problem(item: Problem, glyphs: Glyphs) -> Content:
+def problem(item: Problem, glyphs: Glyphs, width: int) -> Content:
     """One problem: the severity as a word, what it is, and the commands that cure it, exactly."""
     word, style = _SEVERITY[item.severity]
-    parts: list[Part] = [
-        (f"{severity_glyph(item.severity, glyphs)} {_(word)}  ", f"bold {style}"),
-        (item.title, BOLD),
-    ]
-    if item.detail:
-        parts.append(("\n" + item.detail, DIM))
+    head: list[Part] = [(f"{severity_glyph(item.severity, glyphs)} {_(word)}  ", f"bold {style}"), (item.title, BOLD)]
+    lines = [content(head)]
+    lines += wrapped(item.detail, width, 2, DIM)
     if item.commands:
-        parts.append(("\n" + where_text(item.where), TEXT))
-        parts += [("\n  " + line, ACCENT) for command in item.commands for line in command.splitlines()]
-    return content(parts)
+        lines += wrapped(where_text(item.where), width, 2, TEXT)
+        lines += [hanging("    " + line, width, 6, ACCENT) for command in item.commands for line in command.splitlines()]
+    return join(lines)
 
 
 def by_severity(items: Iterable[Problem]) -> list[Problem]:
     return sorted(items, key=lambda p: _ORDER.index(p.severity))
 
 
-def problems(items: Iterable[Problem], glyphs: Glyphs) -> Content:
-    return Content("\n\n").join([problem(p, glyphs) for p in by_severity(items)])
+def problems(items: Iterable[Problem], glyphs: Glyphs, width: int) -> Content:
+    return Content("\n\n").join([problem(p, glyphs, width) for p in by_severity(items)])
 
 
 # -- memory -----------------------------------------------------------------------------------------------------
@@ -152,7 +157,7 @@ def memory_parts(fit: FitResult, total_bytes: int, glyphs: Glyphs) -> list[BarPa
         BarPart(_("weights"), fit.weights_bytes, glyphs.weights, "$wz-weights"),
         BarPart(_("KV cache"), kv, glyphs.kv_cache, "$wz-kv"),
         BarPart(_("rest"), rest, glyphs.rest, "$wz-rest"),
-        BarPart(_("other programs"), others, glyphs.others, "$wz-others"),
+        BarPart(_("others"), others, glyphs.others, "$wz-others"),
         BarPart(_("free"), max(0.0, total_bytes - used), glyphs.free, DIM),
     ]
 
@@ -184,14 +189,14 @@ def memory_bar(plan: Plan, glyphs: Glyphs, width: int) -> Content:
     parts = memory_parts(fit, total, glyphs)
     counts = shares([p.size_bytes for p in parts], max(10, width))
     lines = [content([(p.glyph * n, p.style) for p, n in zip(parts, counts, strict=True)])]
-    entry_width = max(cell_len(p.label) for p in parts) + 12
-    columns = max(1, min(3, (width + 2) // (entry_width + 2)))
+    entry_width = max(cell_len(p.label) for p in parts) + 13  # glyph, label, size, gap
+    columns = max(1, min(5, (width + 2) // entry_width))
     shown = [p for p in parts if p.size_bytes > 0 or p.glyph in (glyphs.weights, glyphs.kv_cache)]
     for start in range(0, len(shown), columns):
         row: list[Part] = []
         for part in shown[start : start + columns]:
             row.append((part.glyph + " ", part.style))
-            row.append((pad(part.label, entry_width - 12), TEXT))
+            row.append((pad(part.label, entry_width - 13), TEXT))
             row.append((f"{gib(part.size_bytes):>9}  ", TEXT))
         lines.append(content(row))
     lines.append(Content.styled(_memory_sentence(plan, fit), DIM if fit.fits else WARN))
@@ -293,18 +298,24 @@ def file_names(files: Iterable[FileSpec]) -> list[str]:
 # -- what to type next ------------------------------------------------------------------------------------------
 
 
-def next_steps(steps: Sequence[TypeNext]) -> Content:
-    """What to type, in order, with what each does."""
+def wrapped(text: str, width: int, indent: int, style: str) -> list[Content]:
+    """``text`` in lines of at most ``width`` cells, each indented."""
+    if not text:
+        return []
+    room = max(8, width - indent)
+    return [Content(" " * indent) + line for line in Content.styled(text, style).wrap(room)]
+
+
+def next_steps(steps: Sequence[TypeNext], width: int) -> Content:
+    """What to type, in order, with what each does. Commands are not folded: they are to be copied."""
     blocks: list[Content] = []
     for number, item in enumerate(steps, 1):
-        parts: list[Part] = [(f"{number}. ", f"bold {ACCENT}"), (item.title, BOLD)]
-        if item.commands:
-            if item.where != "linux":
-                parts.append(("\n   " + where_text(item.where), DIM))
-            parts += [("\n     " + line, ACCENT) for c in item.commands for line in c.splitlines()]
-        if item.consequence:
-            parts.append(("\n   " + item.consequence, WARN))
-        blocks.append(content(parts))
+        lines = [content([(f"{number}. ", f"bold {ACCENT}"), (item.title, BOLD)])]
+        if item.commands and item.where != "linux":
+            lines += wrapped(where_text(item.where), width, 3, DIM)
+        lines += [Content.styled("     " + line, ACCENT) for c in item.commands for line in c.splitlines()]
+        lines += wrapped(item.consequence, width, 3, WARN)
+        blocks.append(join(lines))
     return Content("\n\n").join(blocks)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wizard.facts import ProbeRun
     from wizard.models.info import FoundModel
     from wizard.plan_types import FlagRow, Plan
+    from wizard.plan_types import Step as TypeNext
 
 
 class StepView(VerticalScroll, can_focus=False):
@@ -39,10 +40,11 @@ class StepView(VerticalScroll, can_focus=False):
         self.step = step
 
     def compose(self) -> ComposeResult:
-        yield Static(Content(_(self.step.intro)), classes="intro")
-        yield from self.above()
-        yield from self.compose_fields()
-        yield from self.below()
+        with Vertical(classes="inner"):
+            yield Static(Content(_(self.step.intro)), classes="intro")
+            yield from self.above()
+            yield from self.compose_fields()
+            yield from self.below()
 
     def above(self) -> Iterator[Widget]:
         yield from ()
@@ -82,7 +84,7 @@ class StepView(VerticalScroll, can_focus=False):
 
     def room(self) -> int:
         """Cells for text in this view."""
-        return max(20, self.content_size.width - 1)
+        return max(20, self.query_one(".inner").content_size.width)
 
 
 # -- 1: the machine ---------------------------------------------------------------------------------------------
@@ -209,7 +211,7 @@ class MachineView(StepView):
             return
         found = text.by_severity(walk.plan.machine.problems)
         if found:
-            box.update(join([text.problems(found, glyphs), Content(""), panes.heading(_("What was found"), "", self.room())]))
+            box.update(join([text.problems(found, glyphs, self.room()), Content(""), panes.heading(_("What was found"), "", self.room())]))
         else:
             box.update(content([(f"{glyphs.done} ", OK), (_("Nothing stands in the way.") + "\n", TEXT)]))
         box.display = True
@@ -241,8 +243,8 @@ class ModelView(StepView):
             yield Static(Content(_("Another one")), classes="label")
             yield LineInput(id="typed", placeholder=_("/path/to/model, or owner/name"))
         yield Static(id="model-error", classes="block")
-        yield Static(id="model-about", classes="block")
         yield Static(id="model-memory", classes="block")
+        yield Static(id="model-about", classes="block")
 
     def on_mount(self) -> None:
         self.query_one("#model-error").display = False
@@ -268,6 +270,8 @@ class ModelView(StepView):
         rows = self.query_one("#models", Rows)
         current = plan.value("model")
         entries = model_entries(plan, self.found_so_far if self.looking else None)
+        # The memory bar shall be in view below the list: 13 lines are the list's neighbours.
+        rows.max_lines = max(5, self.size.height - 13)
         rows.set_rows(_model_rows(entries, self))
         rows.chosen = str(current) if current is not None else None
         if self.chosen is None:
@@ -276,7 +280,7 @@ class ModelView(StepView):
         self.query_one("#model-status", Static).update(self._status(entries, glyphs))
         self.query_one("#model-about", Static).update(self._about(plan, glyphs))
         self.query_one("#model-memory", Static).update(
-            join([Content(""), panes.heading(_("GPU memory"), panes.memory_total(plan), self.room()), text.memory_bar(plan, glyphs, self.room())])
+            join([panes.heading(_("GPU memory"), panes.memory_total(plan), self.room()), text.memory_bar(plan, glyphs, self.room())])
         )
 
     def _status(self, entries: list[ModelEntry], glyphs: Glyphs) -> Content:
@@ -414,9 +418,10 @@ def _model_drawer(entry: ModelEntry, view: Widget) -> Any:
         mark = glyphs.radio_on if chosen else glyphs.radio_off if entry.selectable else glyphs.blocked
         mark = mark.ljust(len(glyphs.radio_on)) + " "
         tail = entry.trouble or entry.where
-        tail_width = 10 if width < 56 else 21 if width < 80 else 40
-        name_width = max(10, width - len(mark) - 10 - tail_width - 2 - 3)  # 3: the mark of rows out of sight
+        tail_width = (12 if entry.trouble else 8) if width < 56 else 21 if width < 80 else 40
+        name_width = max(10, width - len(mark) - 10 - tail_width - 2)
         name = entry.name if cell_len(entry.name) <= name_width else entry.name.rsplit("/", 1)[-1]
+        name = text.clip_middle(name, name_width, glyphs.ellipsis)
         style = f"bold {ACCENT}" if cursor else BOLD if chosen else TEXT if entry.selectable else DIM
         parts: list[Part] = [
             (mark, ACCENT if chosen else DIM),
@@ -440,6 +445,7 @@ class MoveView(StepView):
         self.progress: Any = None
         self.state = "idle"  # idle, preparing, running, paused, done, cancelled, failed
         self.message = ""
+        self.asked = False  # whether the copy was offered on the way to the next step
 
     def above(self) -> Iterator[Widget]:
         yield Static(id="move-about", classes="block")
@@ -460,14 +466,11 @@ class MoveView(StepView):
         glyphs = glyphs_of(self)
         rows = [
             (_("From"), hint.source),
-            (_("To"), hint.destination),
             (_("Size"), text.gib(hint.size_bytes)),
             (_("Time"), _("about {time}").format(time=text.duration(hint.seconds)) if hint.seconds is not None else _("not known")),
         ]
         width = max(cell_len(k) for k, _v in rows)
         lines = [content([(pad(k, width) + "  ", DIM), (text.clip_left(v, max(10, self.room() - width - 2), glyphs.ellipsis), TEXT)]) for k, v in rows]
-        if hint.reason:
-            lines.append(Content.styled(hint.reason, DIM))
         self.query_one("#move-about", Static).update(join([*lines, Content("")]))
         self.draw(wanted=hint.wanted)
 
@@ -527,13 +530,14 @@ class FlagsView(StepView):
         self._walk: Walk | None = None
 
     def below(self) -> Iterator[Widget]:
-        yield Static(Content(_("Single flags")), classes="heading")
-        yield Static(Content(_("Each flag that this release takes and that matters here. Enter on a row changes it.")), classes="dim block")
-        with Horizontal(classes="row block", id="filter-row"):
-            yield Static(Content(_("Filter")), classes="label")
-            yield LineInput(id="flag-filter", placeholder=_("part of a name or of its meaning"))
-        yield Rows(id="flag-rows", max_lines=14, opens=True, empty=_("No flag matches."))
-        yield Static(id="flag-about", classes="block")
+        with Vertical(id="single-flags", classes="block"):
+            yield Static(Content(_("Single flags")), classes="heading")
+            yield Static(Content(_("Enter on a row changes that flag.")), classes="dim block")
+            with Horizontal(classes="row block", id="filter-row"):
+                yield Static(Content(_("Filter")), classes="label")
+                yield LineInput(id="flag-filter", placeholder=_("part of a name or of its meaning"))
+            yield Rows(id="flag-rows", max_lines=14, opens=True, empty=_("No flag matches."))
+            yield Static(id="flag-about", classes="block")
 
     def show(self, walk: Walk) -> None:
         super().show(walk)
@@ -543,6 +547,7 @@ class FlagsView(StepView):
     def draw_flags(self) -> None:
         if self._walk is None or self._walk.plan is None:
             return
+        self.query_one("#single-flags").display = bool(self._walk.plan.flag_rows)
         wanted = self.query_one("#flag-filter", LineInput).value.strip().lower()
         rows = [r for r in self._walk.plan.flag_rows if flag_matches(r, wanted)]
         width = max((len(r.flag) for r in rows), default=0)
@@ -610,20 +615,23 @@ class WslView(StepView):
 
 
 def wsl_content(walk: Walk, glyphs: Glyphs, width: int) -> Content:
-    """What Windows keeps, warnings, and the diff."""
+    """What hurts or is good to know, and the diff of the user's own file."""
     plan = walk.plan
     if plan is None or plan.wsl is None:
         return Content("")
-    advice = plan.wsl
-    blocks: list[Content] = []
-    reasons = [str(r) for r in getattr(advice, "reasons", ()) if r]
-    if reasons:
-        blocks.append(join([panes.heading(_("Why"), "", width), *[content([(f"{glyphs.bullet} {r}", TEXT)]) for r in reasons]]))
     from wizard.faces.tui.files import wslconfig_diff
 
-    title, diff = wslconfig_diff(plan)
-    if title:
-        blocks.append(join([panes.heading(title, "", width), diff]))
+    blocks: list[Content] = []
+    told = [(glyphs.attention, WARN, w) for w in plan.wsl.warnings] + [(glyphs.bullet, DIM, n) for n in plan.wsl.notes]
+    if told:
+        lines: list[Content] = []
+        for mark, style, words in told:
+            first, *rest = text.wrapped(words, width, 2, style)
+            lines += [content([(mark, f"bold {style}")]) + first[1:], *rest]
+        blocks.append(join(lines))
+    name, diff = wslconfig_diff(plan)
+    if name:
+        blocks.append(join([panes.heading(_("What changes in {file}").format(file=name), "", width), diff]))
     return Content("\n\n").join(blocks)
 
 
@@ -645,7 +653,7 @@ class AccessView(StepView):
         box = self.query_one("#access-about", Static)
         box.display = bool(lines)
         if lines:
-            box.update(join([panes.heading(_("On Windows"), "", self.room()), text.next_steps(lines)]))
+            box.update(join([panes.heading(_("On Windows"), "", self.room()), text.next_steps(lines, self.room())]))
 
 
 # -- 8: review --------------------------------------------------------------------------------------------------
@@ -660,6 +668,7 @@ class ReviewView(StepView):
         super().__init__(step)
         self.changes: list[Any] = []
         self.written = False
+        self.moved = False
         self.error = ""
 
     def above(self) -> Iterator[Widget]:
@@ -678,7 +687,9 @@ class ReviewView(StepView):
         if plan is None:
             return
         glyphs = glyphs_of(self)
-        self.query_one("#review-top", Static).update(self._top(plan, glyphs))
+        top = self._top(plan, glyphs)
+        self.query_one("#review-top", Static).update(top)
+        self.query_one("#review-top").display = bool(top.plain)
         rows = self.query_one("#review-files", Rows)
         width = max((cell_len(short_path(c)) for c in self.changes), default=0)
         rows.set_rows([Row(c.path, change_drawer(c, width, self)) for c in self.changes])
@@ -696,16 +707,20 @@ class ReviewView(StepView):
         if self.written:
             blocks.append(content([(f"{glyphs.done} " + _("Written."), f"bold {OK}"), ("  " + _("“vllm-wizard undo” takes it back."), DIM)]))
             if plan.after:
-                blocks.append(join([panes.heading(_("What to type next"), "", self.room()), Content(""), text.next_steps(plan.after)]))
+                blocks.append(join([panes.heading(_("What to type next"), "", self.room()), Content(""), text.next_steps(self.to_type(plan), self.room())]))
             blocks.append(Content.styled(_("Enter leaves the wizard."), DIM))
         elif plan.blockers:
             blocks.append(
                 content([(_("Nothing can be written yet. First cure this, then come back:"), f"bold {BAD}")])
             )
-            blocks.append(text.problems(plan.blockers, glyphs))
+            blocks.append(text.problems(plan.blockers, glyphs, self.room()))
         elif plan.warnings:
-            blocks.append(text.problems(plan.warnings, glyphs))
+            blocks.append(text.problems(plan.warnings, glyphs, self.room()))
         return Content("\n\n").join([*blocks, Content("")]) if blocks else Content("")
+
+    def to_type(self, plan: Plan) -> list[TypeNext]:
+        """What is left to type: a model that was copied in this walk need not be copied again."""
+        return [s for s in plan.after if not (self.moved and any(c.startswith("vllm-wizard move ") for c in s.commands))]
 
     def draw_diff(self) -> None:
         box = self.query_one("#review-diff", Static)

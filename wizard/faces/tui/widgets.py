@@ -16,7 +16,21 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from wizard.faces.tui.look import UNICODE, Glyphs
-from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, pad
+from wizard.faces.tui.text import (
+    ACCENT,
+    BAD,
+    BOLD,
+    DIM,
+    OK,
+    TEXT,
+    WARN,
+    Part,
+    clip,
+    content,
+    join,
+    pad,
+    wrapped,
+)
 from wizard.i18n import _
 from wizard.plan_types import Choice
 from wizard.session import Value
@@ -371,14 +385,6 @@ def _with_end(line: Content, end: str, width: int) -> Content:
     return line.truncate(room, pad=True) + Content.styled(end, DIM)
 
 
-def wrapped(text: str, width: int, indent: int, style: str) -> list[Content]:
-    """``text`` in lines of at most ``width`` cells, each indented."""
-    if not text:
-        return []
-    room = max(8, width - indent)
-    return [Content(" " * indent) + line for line in Content.styled(text, style).wrap(room)]
-
-
 class Chooser(Rows):
     """One of several, each with its reason and what speaks against it. The cursor is the choice."""
 
@@ -428,7 +434,7 @@ class Chooser(Rows):
             if choice.recommended:
                 parts.append(("  " + _("recommended"), OK))
             room = width - content(parts).cell_length - 2 - 4  # 4: the mark of rows out of sight
-            if note and room >= 8:
+            if note and room >= 16:
                 parts.append(("  " + clip(note, room, glyphs.ellipsis), note_style))
             return [content(parts).truncate(width)]
 
