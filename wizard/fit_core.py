@@ -66,7 +66,7 @@ _READ: OrderedDict[int, tuple[dict[str, Any], Arch | None, Quant]] = OrderedDict
 _READ_KEPT = 32
 
 
-def _anatomy(config: dict[str, Any]) -> tuple[Arch | None, Quant]:
+def anatomy(config: dict[str, Any]) -> tuple[Arch | None, Quant]:
     """The anatomy of a config, kept for the configs asked for last: re-planning asks for the same one again."""
     kept = _READ.get(id(config))
     if kept is not None and kept[0] is config:
@@ -83,7 +83,7 @@ def _anatomy(config: dict[str, Any]) -> tuple[Arch | None, Quant]:
 
 
 def _read(info: ModelInfo, request: FitRequest) -> _Model:
-    arch, stored = _anatomy(info.config)
+    arch, stored = anatomy(info.config)
     if stored.method is None and info.quantization is not None:
         stored = Quant(info.quantization, info.quant_detail or "", None)
     quant = stored
@@ -93,11 +93,27 @@ def _read(info: ModelInfo, request: FitRequest) -> _Model:
     return _Model(arch, quant, stored, _dtype_bytes(info, request), weight_rules.DTYPE_BYTES.get(info.dtype or "", 2.0))
 
 
+_COMPUTED: OrderedDict[int, tuple[Arch, int]] = OrderedDict()
+
+
+def _computed_bytes(model: _Model) -> int:
+    """What a checkpoint of this model would hold, from the shapes alone."""
+    assert model.arch is not None
+    kept = _COMPUTED.get(id(model.arch))
+    if kept is not None and kept[0] is model.arch:
+        return kept[1]
+    size = sum(weight_rules.by_kind(model.arch, model.stored, model.stored_bytes).values())
+    _COMPUTED[id(model.arch)] = (model.arch, size)
+    while len(_COMPUTED) > _READ_KEPT:
+        _COMPUTED.popitem(last=False)
+    return size
+
+
 def _scale(info: ModelInfo, model: _Model, notes: list[str]) -> float | None:
     """How the checkpoint's real size compares with the computed one; None when the two do not belong together."""
     if model.arch is None or not info.weight_bytes or info.weight_source == "computed from config":
         return 1.0
-    computed = sum(weight_rules.by_kind(model.arch, model.stored, model.stored_bytes).values())
+    computed = _computed_bytes(model)
     if not computed:
         return None
     ratio = info.weight_bytes / computed
@@ -114,15 +130,35 @@ def _stage_weights(info: ModelInfo, model: _Model, request: FitRequest, notes: l
     if model.arch is None:
         return ([total // (tp * pp)] * pp if total else []), []
     towers = not (fit_profile.images_off(request) and version_key(request.release) >= (0, 15))
-    parts = fit_weights.stages(model.arch, model.quant, model.dtype_bytes, request, towers=towers, mtp=uses_mtp(info, request))
+    parts = _stages(info, model, request, towers, uses_mtp(info, request))
     ratio = _scale(info, model, notes)
     if ratio is None and total:
-        plain = fit_weights.stages(model.arch, model.quant, model.dtype_bytes, request, towers=True, mtp=False)
+        plain = _stages(info, model, request, True, False)
         whole = sum(sum(p.by_kind.values()) for p in plain) or 1
         share = total / whole / tp
         return [int(sum(p.by_kind.values()) * share * tp / tp) + p.fixed for p in plain], plain
     factor = ratio if ratio is not None else 1.0
     return [int(sum(p.by_kind.values()) * factor) + p.fixed for p in parts], parts
+
+
+_STAGES: OrderedDict[tuple[Any, ...], tuple[Arch, list[Stage]]] = OrderedDict()
+
+
+def _stages(info: ModelInfo, model: _Model, request: FitRequest, towers: bool, mtp: bool) -> list[Stage]:
+    """The sharded weights, kept for the combinations asked for last."""
+    assert model.arch is not None
+    key = (
+        id(model.arch), request.tensor_parallel_size, request.pipeline_parallel_size, request.data_parallel_size, request.expert_parallel, towers, mtp,
+        model.dtype_bytes, model.quant.method, model.quant.bytes_per_weight, fit_profile.is_hopper_class(request),
+    )  # fmt: skip
+    kept = _STAGES.get(key)
+    if kept is not None and kept[0] is model.arch:
+        return kept[1]
+    parts = fit_weights.stages(model.arch, model.quant, model.dtype_bytes, request, towers=towers, mtp=mtp)
+    _STAGES[key] = (model.arch, parts)
+    while len(_STAGES) > _READ_KEPT:
+        _STAGES.popitem(last=False)
+    return parts
 
 
 def uses_mtp(info: ModelInfo, request: FitRequest) -> bool:

@@ -748,7 +748,13 @@ def read(config: Mapping[str, Any]) -> Arch:
         if audio:
             towers += audio_tower(audio, arch.hidden)
             break
-    return replace(arch, extra=arch.extra + towers)
+    return replace(arch, extra=arch.extra + towers, blocks=_shared(arch.blocks))
+
+
+def _shared(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The same blocks with equal ones as one object: sums over them are then made once."""
+    known: dict[Block, Block] = {}
+    return tuple(known.setdefault(block, block) for block in blocks)
 
 
 def model_type_of(config: Mapping[str, Any], text: Mapping[str, Any]) -> str:

@@ -318,10 +318,26 @@ def delete_files(manifest: Manifest) -> DeleteResult:
     """Delete exactly what was copied, as long as it is unchanged. Nothing else in the source is touched."""
     kept: list[str] = []
     count = freed = 0
-    for link in [*manifest.links, *manifest.alias_links]:
+    root = os.path.realpath(os.path.dirname(manifest.src) if manifest.src_is_file else manifest.src)
+    own_folders: dict[str, bool] = {}
+
+    def is_own(path: str) -> bool:
+        """Whether a path lies in the source itself, not behind a link that leads out of it."""
+        folder = os.path.dirname(path)
+        if folder not in own_folders:
+            real = os.path.realpath(folder)
+            own_folders[folder] = real == root or real.startswith(root.rstrip("/") + "/")
+        return own_folders[folder]
+
+    for link in manifest.links:
+        if os.path.islink(link.source) and is_own(link.source):
+            kept += _try(os.unlink, link.source)
+    for link in manifest.alias_links:
         if os.path.islink(link.source):
             kept += _try(os.unlink, link.source)
     for file in manifest.files:
+        if not is_own(file.source):
+            continue
         try:
             own = os.lstat(file.source)
         except FileNotFoundError:
@@ -339,8 +355,10 @@ def delete_files(manifest: Manifest) -> DeleteResult:
             count += 1
             freed += 0 if through_link else file.size_bytes
     if manifest.kind is not MoveKind.GGUF:
-        for folder in [os.path.join(manifest.src, d) for d in reversed(manifest.dirs)] + [manifest.src]:
-            kept += _remove_folder(folder)
+        for folder in [os.path.join(manifest.src, d) for d in reversed(manifest.dirs)]:
+            if is_own(folder):
+                kept += _remove_folder(folder)
+        kept += _remove_folder(manifest.src)
     return DeleteResult(count, freed, tuple(kept))
 
 
