@@ -26,6 +26,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("recipes", N_("list, show or check the recipes"), "wizard.recipes_command:run"),
     ("releases", N_("list or show what each vLLM release accepts"), "wizard.releases.commands:run"),
     ("wslconfig", N_("check a .wslconfig as WSL itself reads it"), "wizard.wslconfig_command:run"),
+    ("windows", N_("on Windows itself: size WSL, write its settings, say how to go on inside"), "wizard.windows_command:run"),
     ("move", N_("copy a model from a slow drive to the Linux file system, verified"), "wizard.move_command:run"),
     ("record", N_("record this machine into a folder, for tests and reports"), "wizard.faces.batch:record"),
     ("completion", N_("print the completion script for bash, zsh or fish"), "wizard.faces.completion:run"),
@@ -55,9 +56,9 @@ OUT_OPTION = ("--out", "DIR", N_("the folder to write to"))
 _WITH_VALUE = frozenset(n for n, metavar, _help in (*GENERAL, *ANSWERS, OUT_OPTION) if metavar)
 # Rooms with options of the same names but other meanings declare them themselves.
 _OWN_OPTIONS = {"fit": ("--model", "--release", "--set"), "releases": ("--release",)}
-_TAKES_ANSWERS = frozenset({"plan", "generate"})
+_TAKES_ANSWERS = frozenset({"plan", "generate", "windows"})
 _TAKES_JSON = frozenset(
-    {"detect", "plan", "generate", "undo", "fit", "recipes", "releases", "wslconfig", "move", "record"}
+    {"detect", "plan", "generate", "undo", "fit", "recipes", "releases", "wslconfig", "windows", "move", "record"}
 )
 
 
@@ -349,6 +350,7 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "recipes": ("list", "show qwen3-vl", "check --recipes /home/user/vllm-recipes"),
     "releases": ("list", "show 0.33.0 --json"),
     "wslconfig": ("check", "check /mnt/c/Users/user/.wslconfig --host-ram-bytes 34359738368"),
+    "windows": ("", "--yes", "--dry-run --model Qwen/Qwen3-8B"),
     "move": ("/mnt/d/models/Qwen3-8B", "/mnt/d/models/Qwen3-8B /home/user/models/Qwen3-8B"),
     "record": ("/home/user/this-machine",),
     "help": ("", "generate", "answers"),
@@ -362,6 +364,10 @@ def _walk(args: argparse.Namespace) -> int:
     import os
     import sys
 
+    if _is_windows(args.machine):
+        from wizard.windows_command import run as windows
+
+        return windows(args)
     if args.plain:
         from wizard.faces.ask import run as ask
 
@@ -384,6 +390,17 @@ def _walk(args: argparse.Namespace) -> int:
     from wizard.faces.batch import start
 
     return start(args)
+
+
+def _is_windows(recorded: str | None) -> bool:
+    """Whether the machine in question is Windows itself, where vLLM cannot run and only its half can be done."""
+    import sys
+
+    if recorded is None:
+        return sys.platform == "win32"
+    from wizard.host import open_host
+
+    return open_host(recorded).platform == "win32"
 
 
 def _is_terminal(stream: object) -> bool:

@@ -104,19 +104,23 @@ def _source(machine: Machine, out_dir: str) -> str:
 
 def shutdown_text(machine: Machine, running: Sequence[str] = ()) -> str:
     """What ``wsl --shutdown`` ends, for the user to decide on; ``running`` are names of running distributions."""
-    parts = []
     names = list(running)
     distro = machine.wsl.distro.value if machine.wsl is not None else None
-    if distro and distro not in names:
+    on_windows = machine.system is SystemKind.WINDOWS
+    if distro and distro not in names and not on_windows:
         names.insert(0, distro)
-    if names:
-        parts.append(
-            _(
-                "It ends every WSL distribution at once ({names}) with all that runs in them, this terminal too."
-            ).format(names=", ".join(names))
-        )
+    if on_windows and not names:
+        parts = [_("It ends every WSL distribution at once; none runs now.")]
+    elif names:
+        parts = [
+            _("It ends every WSL distribution at once ({names}) with all that runs in them.").format(
+                names=", ".join(names)
+            )
+        ]
     else:
-        parts.append(_("It ends every WSL distribution at once with all that runs in them."))
+        parts = [_("It ends every WSL distribution at once with all that runs in them.")]
+    if not on_windows:
+        parts.append(_("This terminal ends, too."))
     if machine.docker.is_desktop.value:
         parts.append(
             _(

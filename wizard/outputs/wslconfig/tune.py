@@ -152,10 +152,9 @@ def _need_gib(gpu_count: int, cpu_offload_bytes: int, multimodal: bool) -> float
 
 
 def _memory_gib(ram: float, cap: float, need: float, good: float | None) -> int:
-    """Whole GiB for the VM; rounded down, but never below the need while the cap allows it."""
+    """Whole GiB for the VM: rounded up while that leaves Windows its share."""
     exact = max(min(cap, good if good is not None else need), min(cap, ram / 2))
-    whole = max(math.floor(exact), min(math.ceil(need), math.floor(cap)))
-    return max(whole, 1)
+    return max(min(math.ceil(exact), math.floor(cap)), 1)
 
 
 def _memory_setting(
