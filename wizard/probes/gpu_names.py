@@ -13,20 +13,19 @@ from wizard.probes.common import version_tuple
 
 # First match wins, so the special names stand before the general ones.
 _COMPUTE_CAPABILITY: tuple[tuple[str, str], ...] = (
+    (r"RTX \w+ (?:SFF )?Ada|Ada Generation", "8.9"),
+    (r"Quadro RTX|TITAN RTX", "7.5"),
     (r"\bG?B300\b", "10.3"),
     (r"\bG?B[12]00\b", "10.0"),
     (r"\bGB10\b|DGX Spark", "12.1"),
     (r"\bThor\b", "11.0"),
-    (r"RTX PRO \d{4}.*Blackwell|RTX PRO 6000|\bRTX 50\d0\b", "12.0"),
+    (r"RTX PRO \d{4}|\bRTX 50[5-9]0\b", "12.0"),
     (r"\b(?:GH200|H[12]00|H800|H20)\b", "9.0"),
-    (r"\bL(?:2|4|20|40|40S|40G)\b|\bRTX 40\d0\b|RTX \d{4}\w* Ada|Ada Generation", "8.9"),
+    (r"\bL(?:2|4|20|40|40S|40G)\b|\bRTX 40[5-9]0\b", "8.9"),
     (r"\bOrin\b", "8.7"),
-    (r"\bA(?:2|10|10G|10M|16|40)\b|\bRTX 30\d0\b|\bRTX 2050\b|RTX A\d{3,4}|\bMX570\b", "8.6"),
+    (r"\bA(?:2|10|10G|10M|16|40)\b|\bRTX 30[5-9]0\b|\bRTX 2050\b|RTX A\d{3,4}|\bMX570\b", "8.6"),
     (r"\bA(?:30|100|800)X?\b|CMP 170HX", "8.0"),
-    (
-        r"\bT4G?\b|\bRTX 20\d0\b|Quadro RTX|TITAN RTX|\bGTX 16\d\d\b|\bT(?:400|500|550|600|1000|1200|2000)\b",
-        "7.5",
-    ),
+    (r"\bT4G?\b|\bRTX 20[5-8]0\b|\bGTX 16\d\d\b|\bT(?:400|500|550|600|1000|1200|2000)\b", "7.5"),
     (r"\bMX(?:450|550)\b", "7.5"),
     (r"\bXavier\b", "7.2"),
     (r"\bV100\b|TITAN V\b|GV100", "7.0"),
