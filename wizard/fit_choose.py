@@ -199,6 +199,12 @@ def _candidates(
             name = variant.repo_id or variant.source
             text = _("the smaller variant {name} ({size:.1f} GiB, {quant})").format(name=name, size=size, quant=variant.quant_detail or variant.quantization or _("unquantized"))
             yield 2.5 + size / 1000, _with_length("variant", text, {"model": name}, hit[1], asked)
+    if info.quantization is None and not request.quantization and not request.cpu and info.kv_layers:
+        four = four_bit_variant(info)
+        hit = at_some_length(request, four) if four is not None else None
+        if hit is not None and four is not None:
+            text = _("a 4 bit variant of this model (AWQ or GPTQ, about {size:.1f} GiB)").format(size=(four.weight_bytes or 0) / GIB)
+            yield 2.8, _with_length("variant", text, {}, hit[1], asked)
     cc = fit_profile.compute_capability(request)
     if info.quantization is None and not request.quantization and not request.cpu and cc is not None and cc >= 8.0 and info.weight_source != "":
         hit = at_some_length(replace(request, quantization="fp8"))
@@ -217,6 +223,16 @@ def _candidates(
             if hit is not None:
                 yield 9.0, _with_length("offload", _("{gib} GiB of the weights kept in RAM: every step waits for the bus, the last resort").format(gib=gib), {"cpu_offload_gb": str(gib)}, hit[1], asked)
                 break
+
+
+def four_bit_variant(info: ModelInfo) -> ModelInfo | None:
+    """What a 4 bit checkpoint of this model would be, computed from its shapes; None when they are not known."""
+    from wizard.models.inspect import from_config
+
+    if not info.config or not info.kv_layout_known:
+        return None
+    config = {**info.config, "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}
+    return from_config(config, source=info.source, repo_id=info.repo_id)
 
 
 def _more_gpus(

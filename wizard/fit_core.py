@@ -25,6 +25,11 @@ from wizard.models.info import KvLayer, LayerKind, ModelInfo
 from wizard.models.quant import Quant, detect
 
 
+# Windows holds 1.2 to 1.7 GiB of a card that drives a display (measured, public reports)
+WINDOWS_SHARE_BYTES = int(1.7 * GIB)
+LARGE_CARD_BYTES = 40 * GIB  # from here a card drives no desktop
+
+
 @dataclass(frozen=True)
 class _Side:
     """One pipeline stage's share of the budget. Bytes on one GPU."""
@@ -296,7 +301,10 @@ def _utilization(request: FitRequest) -> tuple[float, str]:
 
 def _check_free(request: FitRequest, utilization: float, budget: int, problems: list[str], notes: list[str]) -> None:
     free = request.gpu_free_bytes
-    if free is None:
+    if free is None and request.wsl and not request.cpu and request.gpu_total_bytes < LARGE_CARD_BYTES:
+        free = request.gpu_total_bytes - WINDOWS_SHARE_BYTES
+        notes.append(_("free memory was not measured: Windows is taken to hold {held:.1f} GiB of the card").format(held=WINDOWS_SHARE_BYTES / GIB))
+    elif free is None:
         notes.append(_("free memory was not measured: the whole card is taken as free"))
         return
     if request.kv_cache_memory_bytes is None and budget > free:

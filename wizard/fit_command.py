@@ -1,0 +1,531 @@
+"""``vllm-wizard fit``: what a model takes on a GPU, whether it fits, and what to do when it does not."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wizard.errors import BadInput, WizardError
+from wizard.fit_types import Calibration, FitRequest, FitResult, Interval
+from wizard.i18n import _
+
+if TYPE_CHECKING:
+    import argparse
+
+    from wizard.facts import Machine
+    from wizard.host import Host
+    from wizard.models.info import ModelInfo
+
+GIB = 1 << 30
+# Sizes that boxes name. A card reports some two percent less: 79.19 of "80", 23.5 of "24", 31.4 of "32".
+NOMINAL_GIB = frozenset((4, 6, 8, 10, 11, 12, 16, 20, 22, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 144, 180, 192, 288))
+NOMINAL_SHARE = {80: 79.19 / 80, 141: 139.8 / 141, 40: 39.39 / 40}
+NOMINAL_USUAL = 0.98
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``vllm-wizard fit``."""
+    parser.add_argument("--model", metavar="PATH_OR_ID", help=_("a model folder (a config.json is enough), a .gguf file, or a repository id of a recipe"))
+    parser.add_argument("--gpu", metavar="NAME", help=_("the kind of GPU, such as “RTX 4090” or H100 (default: this machine's)"))
+    parser.add_argument("--gpu-memory-gib", type=_positive, metavar="X", help=_("memory of one GPU; a whole number is taken as the nominal size"))
+    parser.add_argument("--gpu-free-gib", type=_positive, metavar="Y", help=_("how much of it is free"))
+    parser.add_argument("--gpus", type=_count, metavar="N", help=_("how many such GPUs there are"))
+    parser.add_argument("--release", metavar="V", help=_("the vLLM release (default: the newest known)"))
+    parser.add_argument("--tp", type=_count, metavar="N", help=_("tensor parallel size (default: what fits)"))
+    parser.add_argument("--pp", type=_count, default=1, metavar="N", help=_("pipeline parallel size"))
+    parser.add_argument("--gpu-memory-utilization", type=_share, metavar="U", help=_("share of the GPU's memory that vLLM may use"))
+    parser.add_argument("--max-model-len", metavar="L", help=_("context length, such as 32768 or 32k"))
+    parser.add_argument("--kv-cache-dtype", default="auto", metavar="T", help=_("type of the KV cache: auto, fp8 ..."))
+    parser.add_argument("--set", action="append", default=[], metavar="FLAG=VALUE", help=_("any other option of vllm serve; may be repeated"))
+    parser.add_argument("--wsl", action="store_true", help=_("on WSL2: the Windows desktop shares the GPU"))
+    parser.add_argument("--calibrate", metavar="LOG", help=_("take measured figures from a vLLM start-up log (- is standard input) and keep them for this machine"))
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 100_000:
+        raise ValueError(text)
+    return number
+
+
+def _share(text: str) -> float:
+    number = float(text)
+    if not 0 < number <= 1:
+        raise ValueError(text)
+    return number
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 1024:
+        raise ValueError(text)
+    return number
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compute and print; whether it fits is in what is printed. Raises BadInput and WizardError."""
+    from wizard.fit_core import fit
+
+    host, machine = _machine(args)
+    if args.calibrate:
+        return _calibrate(args, host, machine)
+    if not args.model:
+        raise BadInput(_("Which model? Give --model with a folder, a .gguf file or a repository id."))
+    info, variants = _model(args, host, machine)
+    notes: list[str] = []
+    request = _request(args, machine, notes)
+    calibration = _kept(host, request, info, args)
+    if args.tp is None and request.gpus > 1 and request.pipeline_parallel_size == 1:
+        request = _spread(info, request, calibration)
+    result = fit(info, request, calibration)
+    if not result.fits:
+        from wizard.fit_choose import ways_out
+
+        result = replace(result, ways_out=ways_out(info, request, variants=variants, calibration=calibration, gpus=request.gpus))
+    result = replace(result, notes=(*notes, *result.notes))
+    if args.json:
+        print(json.dumps(as_json(info, request, result, calibration), indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(as_text(info, request, result, calibration)))
+    return 0
+
+
+# --- what is asked -------------------------------------------------------------------------------------------
+
+
+def _machine(args: argparse.Namespace) -> tuple[Host, Machine | None]:
+    from wizard.host import open_host
+
+    host = open_host(args.machine)
+    if args.gpu or args.gpu_memory_gib:
+        return host, None
+    from wizard.probes import run_all
+
+    return host, run_all(host)
+
+
+def _model(args: argparse.Namespace, host: Host, machine: Machine | None) -> tuple[ModelInfo, list[ModelInfo]]:
+    from wizard import recipes as recipes_room
+    from wizard.models.inspect import inspect
+    from wizard.session import expand, is_repo_id, looks_like_path
+
+    source: str = args.model
+    home = machine.home if machine is not None else host.home
+    path = expand(source, home)
+    if looks_like_path(source) or host.exists(path):
+        if not host.exists(path):
+            raise BadInput(_("There is no model at {path}. Give an existing folder or .gguf file, or a repository id such as Qwen/Qwen3-8B.").format(path=path))
+        info = inspect(host, path)
+        if not info.config and any(issue.fatal for issue in info.issues):
+            issue = next(issue for issue in info.issues if issue.fatal)
+            raise WizardError(_("{path}: {message}").format(path=issue.file, message=issue.message))
+        return info, []
+    folders = getattr(args, "recipes", None)
+    book = recipes_room.load([Path(folders)] if isinstance(folders, str) else [Path(f) for f in folders or ()])
+    hit = book.find(source)
+    if hit is not None:
+        recipe, variant = hit
+        others = [v.model_info() for v in recipe.variants if v.model_id != variant.model_id]
+        return variant.model_info(), [v for v in others if v.kv_layout_known]
+    if not is_repo_id(source):
+        raise BadInput(_("“{source}” is neither a folder nor a repository id (owner/name). Give the full path, starting with / or ~.").format(source=source))
+    info = inspect(host, source)
+    if info.config:
+        return info, []
+    raise WizardError(_("{source} is not on this machine and no recipe knows it. Put its config.json into a folder and give that folder.").format(source=source))
+
+
+def _release(asked: str | None) -> str:
+    from wizard import releases
+
+    if asked is None:
+        return releases.newest()
+    text = asked.strip().lstrip("vV")
+    if not re.match(r"\d+\.\d+", text):
+        raise BadInput(_("--release: “{text}” is not a version such as 0.33.0.").format(text=asked))
+    return re.sub(r"\.x$", ".0", text)
+
+
+def _request(args: argparse.Namespace, machine: Machine | None, notes: list[str]) -> FitRequest:
+    from wizard.counts import parse_count
+    from wizard.fit_constants import gpu_model
+
+    total: int | None = None
+    free: int | None = None
+    name, cc, gpus, wsl, cpu, nvlink = args.gpu or "", None, args.gpus or 1, bool(args.wsl), False, None
+    if args.gpu:
+        known = gpu_model(args.gpu)
+        if known is None and not args.gpu_memory_gib:
+            raise BadInput(_("--gpu: “{name}” is not known here. Give its memory with --gpu-memory-gib.").format(name=args.gpu))
+        if known is not None:
+            total, cc = known.total_bytes, known.compute_capability
+    if args.gpu_memory_gib:
+        total = _total(args.gpu_memory_gib, notes)
+    if total is None and machine is not None:
+        total, free, name, cc, count, cpu, nvlink = _of_machine(machine)
+        gpus = args.gpus or count
+        wsl = wsl or machine.is_wsl2
+    if total is None:
+        raise WizardError(_("This machine has no GPU that can be read. Name one with --gpu or --gpu-memory-gib."))
+    if args.gpu_free_gib:
+        free = int(args.gpu_free_gib * GIB)
+    request = FitRequest(
+        release=_release(args.release), gpu_total_bytes=total, gpu_free_bytes=free, gpu_name=name, compute_capability=cc, gpus=max(gpus, (args.tp or 1) * args.pp),
+        tensor_parallel_size=args.tp or 1, pipeline_parallel_size=args.pp, gpu_memory_utilization=args.gpu_memory_utilization, kv_cache_dtype=args.kv_cache_dtype,
+        max_model_len=parse_count("--max-model-len", args.max_model_len) if args.max_model_len else None, wsl=wsl, cpu=cpu, nvlink=nvlink,
+    )  # fmt: skip
+    return apply_settings(request, args.set, notes)
+
+
+def _total(gib: float, notes: list[str]) -> int:
+    if gib == int(gib) and int(gib) in NOMINAL_GIB:
+        real = gib * NOMINAL_SHARE.get(int(gib), NOMINAL_USUAL)
+        notes.append(_("{nominal:.0f} GiB is a nominal size: cards of that size report about {real:.1f} GiB, and that is computed with").format(nominal=gib, real=real))
+        return int(real * GIB)
+    return int(gib * GIB)
+
+
+def _of_machine(machine: Machine) -> tuple[int | None, int | None, str, str | None, int, bool, bool | None]:
+    """(total, free, name, compute capability, how many, CPU, NVLink) of the largest group of equal GPUs, else the RAM."""
+    groups: dict[str, list[Any]] = {}
+    for gpu in machine.gpu.gpus:
+        if gpu.vram_total_bytes.value:
+            groups.setdefault(gpu.name, []).append(gpu)
+    if not groups:
+        memory = machine.memory
+        return memory.total_bytes.value, memory.available_bytes.value, "CPU", None, 1, True, None
+    best = max(groups.values(), key=lambda g: sum(x.vram_total_bytes.value or 0 for x in g))
+    frees = [g.vram_free_bytes.value for g in best]
+    free = min(f for f in frees if f is not None) if all(f is not None for f in frees) else None
+    total = min(g.vram_total_bytes.value or 0 for g in best)
+    return total, free, best[0].name, best[0].compute_capability.value, len(best), False, machine.gpu.nvlink.value
+
+
+_TRUE = ("", "true", "yes", "1", "on")
+_FALSE = ("false", "no", "0", "off")
+
+
+def apply_settings(request: FitRequest, settings: Sequence[str], notes: list[str]) -> FitRequest:
+    """``request`` with FLAG=VALUE settings of ``vllm serve`` (or of its environment) put in.
+
+    Raises BadInput naming the setting. One that has no effect on memory is noted as such.
+    """
+    changes: dict[str, Any] = {}
+    extra = dict(request.extra)
+    for setting in settings:
+        flag, has_value, value = setting.partition("=")
+        key = flag.strip().lstrip("-").replace("-", "_")
+        if not key or not re.fullmatch(r"[A-Za-z][\w.]*", key):
+            raise BadInput(_("--set: “{text}” is not FLAG=VALUE.").format(text=setting))
+        value = value.strip()
+        if key.isupper():
+            extra[key] = value
+            continue
+        if not _apply_one(key, value, changes, bool(has_value)):
+            notes.append(_("{flag}: not known to change memory").format(flag=key))
+            extra[key] = value
+    return replace(request, extra=extra, **changes)
+
+
+_INTEGERS = {
+    "max_num_seqs": "max_num_seqs", "max_num_batched_tokens": "max_num_batched_tokens", "max_model_len": "max_model_len", "max_lora_rank": "max_lora_rank",
+    "tensor_parallel_size": "tensor_parallel_size", "pipeline_parallel_size": "pipeline_parallel_size", "data_parallel_size": "data_parallel_size",
+    "kv_cache_memory_bytes": "kv_cache_memory_bytes", "kv_cache_memory": "kv_cache_memory_bytes", "block_size": "block_size", "max_loras": "lora_slots",
+}  # fmt: skip
+_TEXTS = {"dtype": "dtype", "kv_cache_dtype": "kv_cache_dtype", "quantization": "quantization"}
+_SWITCHES = {
+    "enforce_eager": "enforce_eager", "skip_mm_profiling": "skip_mm_profiling", "language_model_only": "language_model_only",
+    "enable_expert_parallel": "expert_parallel", "enable_prefix_caching": "enable_prefix_caching",
+}  # fmt: skip
+
+
+def _apply_one(key: str, value: str, changes: dict[str, Any], has_value: bool) -> bool:
+    from wizard.counts import parse_count
+
+    if key in _INTEGERS:
+        if key == "max_model_len" and value.lower() in ("auto", "-1"):
+            return True
+        changes[_INTEGERS[key]] = parse_count(key, value)
+    elif key in _TEXTS:
+        changes[_TEXTS[key]] = value
+    elif key in _SWITCHES or key.removeprefix("no_") in _SWITCHES:
+        off = key.startswith("no_")
+        changes[_SWITCHES[key.removeprefix("no_")]] = _truth(key, value) != off
+    elif key == "enable_lora":
+        changes.setdefault("lora_slots", 1 if _truth(key, value) else 0)
+    elif key == "gpu_memory_utilization":
+        try:
+            changes[key] = _share(value)
+        except ValueError:
+            raise BadInput(_("{key}: “{text}” is not a share between 0 and 1.").format(key=key, text=value)) from None
+    elif key == "cpu_offload_gb":
+        try:
+            changes["cpu_offload_bytes"] = int(float(value) * GIB)
+        except ValueError:
+            raise BadInput(_("{key}: “{text}” is not a number.").format(key=key, text=value)) from None
+    elif key == "limit_mm_per_prompt" or key.startswith("limit_mm_per_prompt."):
+        changes["limit_mm_per_prompt"] = {**(changes.get("limit_mm_per_prompt") or {}), **_limits(key, value)}
+    elif key == "device":
+        changes["cpu"] = value == "cpu"
+    elif key == "speculative_config" or key.startswith("speculative_config."):
+        _speculation(key, value, changes)
+    else:
+        return False
+    return True
+
+
+def _truth(key: str, value: str) -> bool:
+    if value.lower() in _TRUE:
+        return True
+    if value.lower() in _FALSE:
+        return False
+    raise BadInput(_("{key}: “{text}” is neither true nor false.").format(key=key, text=value))
+
+
+def _limits(key: str, value: str) -> dict[str, int]:
+    """Limits by modality: JSON, ``image=2,video=0``, or the dotted form."""
+    bad = BadInput(_("{key}: “{text}” is not a limit by kind, such as {example}.").format(key=key, text=value, example='{"image": 2, "video": 0}'))
+    if "." in key:
+        if not value.isdigit():
+            raise bad
+        return {key.partition(".")[2]: int(value)}
+    if value.startswith("{"):
+        try:
+            data = json.loads(value)
+        except ValueError:
+            raise bad from None
+        out = {}
+        for kind, limit in data.items() if isinstance(data, dict) else ():
+            count = limit.get("count") if isinstance(limit, Mapping) else limit
+            if type(count) is int and count >= 0:
+                out[str(kind)] = count
+        if not out:
+            raise bad
+        return out
+    pairs = [p.partition("=") for p in value.split(",")]
+    if not pairs or not all(k.strip() and v.strip().isdigit() for k, _sep, v in pairs):
+        raise bad
+    return {k.strip(): int(v) for k, _sep, v in pairs}
+
+
+def _speculation(key: str, value: str, changes: dict[str, Any]) -> None:
+    if "." in key:
+        if key.endswith("num_speculative_tokens") and value.isdigit():
+            changes["num_speculative_tokens"] = int(value)
+        return
+    try:
+        data = json.loads(value)
+    except ValueError:
+        raise BadInput(_("{key}: “{text}” is not JSON.").format(key=key, text=value)) from None
+    count = data.get("num_speculative_tokens") if isinstance(data, dict) else None
+    if type(count) is int and count > 0:
+        changes["num_speculative_tokens"] = count
+
+
+def _spread(info: ModelInfo, request: FitRequest, calibration: Calibration | None) -> FitRequest:
+    """The fewest GPUs that surely hold what is asked, else all that the model can be split over."""
+    from wizard.fit_choose import valid_tp
+    from wizard.fit_core import fit
+
+    sizes = valid_tp(info, request.gpus)
+    for size in sizes:
+        tried = replace(request, tensor_parallel_size=size)
+        if fit(info, tried, calibration).fits:
+            return tried
+    return replace(request, tensor_parallel_size=sizes[-1])
+
+
+# --- calibration ---------------------------------------------------------------------------------------------
+
+
+def _kept(host: Host, request: FitRequest, info: ModelInfo, args: argparse.Namespace) -> Calibration | None:
+    if args.gpu or args.gpu_memory_gib:
+        return None  # another machine's GPU: this machine's figures say nothing of it
+    from wizard.fit_calibrate import load
+
+    return load(host, request, info.repo_id or info.source)
+
+
+def _calibrate(args: argparse.Namespace, host: Host, machine: Machine | None) -> int:
+    from wizard import fit_calibrate
+    from wizard.fit_core import fit
+
+    text = _log_text(args.calibrate)
+    figures = fit_calibrate.read_log(text)
+    if figures.empty:
+        raise WizardError(_("{log} holds none of vLLM's memory figures (“Model loading took ...”, “Available KV cache memory ...”): is it a start-up log?").format(log=args.calibrate))
+    if not args.model:
+        args.model = figures.model
+    if not args.model:
+        raise BadInput(_("The log does not name its model: give it with --model."))
+    info, _variants = _model(args, host, machine)
+    notes: list[str] = []
+    if args.release is None and figures.release:
+        args.release = figures.release
+    for key in ("max_num_seqs", "max_num_batched_tokens", "dtype", "quantization", "enforce_eager", "kv_cache_memory_bytes", "enable_prefix_caching", "block_size"):
+        value = figures.arguments.get(key)
+        if isinstance(value, (int, str, float, bool)) and value is not None and not any(s.replace("-", "_").startswith(key + "=") for s in args.set):
+            args.set = [*args.set, f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
+    if args.tp is None and type(figures.arguments.get("tensor_parallel_size")) is int:
+        args.tp = figures.arguments["tensor_parallel_size"]
+    if args.gpu_memory_utilization is None:
+        args.gpu_memory_utilization = figures.utilization
+    if args.max_model_len is None and type(figures.arguments.get("max_model_len")) is int:
+        args.max_model_len = str(figures.arguments["max_model_len"])
+    if args.kv_cache_dtype == "auto" and isinstance(figures.arguments.get("kv_cache_dtype"), str):
+        args.kv_cache_dtype = figures.arguments["kv_cache_dtype"]
+    if figures.cpu:
+        args.set = [*args.set, "device=cpu"]
+    request = _request(args, machine, notes)
+    if figures.total_bytes:
+        request = replace(request, gpu_total_bytes=figures.total_bytes)
+    if figures.cpu and figures.kv_cache_bytes:
+        request = replace(request, kv_cache_memory_bytes=figures.kv_cache_bytes)
+    predicted = fit(info, request)
+    pairs = fit_calibrate.compare(figures, predicted)
+    good, words = fit_calibrate.verdict(pairs)
+    solved = fit_calibrate.solve(figures, request, predicted)
+    fit_calibrate.save(host, request, info.repo_id or info.source, solved)
+    if args.json:
+        data = {
+            "match": good, "verdict": words, "release": request.release, "model": info.repo_id or info.source,
+            "figures": {p.key: {"logged": _number(p.logged, p.unit), "predicted": _number(p.predicted, p.unit), "percent": round(p.percent, 2), "unit": p.unit} for p in pairs},
+            "calibration": {k.replace("_bytes", "_gib"): round(v / GIB, 3) if k.endswith("_bytes") else v for k, v in solved.__dict__.items() if v is not None},
+            "kept": True,
+        }  # fmt: skip
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+    else:
+        print(f"{'':18}{_('log'):>14}{_('predicted'):>14}{_('difference'):>13}")
+        for pair in pairs:
+            digits = 2 if pair.unit == "GiB" else 0
+            print(f"{pair.key:18}{pair.logged:>14,.{digits}f}{pair.predicted:>14,.{digits}f}{pair.percent:>+12.1f}%  {pair.unit}")
+        print(words)
+        print(_("Kept for this machine, this model and this release."))
+    return 0
+
+
+def _number(value: float, unit: str) -> float | int:
+    return round(value, 3) if unit == "GiB" else int(value)
+
+
+def _log_text(path: str) -> str:
+    if path == "-":
+        return sys.stdin.read()
+    try:
+        return Path(path).expanduser().read_text("utf-8", "replace")
+    except OSError as fault:
+        raise BadInput(_("{path} cannot be read: {why}").format(path=path, why=fault.strerror or fault)) from None
+
+
+# --- what is shown -------------------------------------------------------------------------------------------
+
+
+def _gib(value: float) -> float:
+    return round(value / GIB, 3)
+
+
+def _interval_gib(value: Interval) -> dict[str, float]:
+    return {"best": _gib(value.best), "low": _gib(value.low), "high": _gib(value.high)}
+
+
+def as_json(info: ModelInfo, request: FitRequest, result: FitResult, calibration: Calibration | None = None) -> dict[str, Any]:
+    """Everything as plain JSON data. Sizes are GiB per GPU, on the fullest GPU."""
+    return {
+        "model": info.repo_id or info.source,
+        "release": request.release,
+        "gpu": request.gpu_name or None,
+        "gpus": request.gpus,
+        "tensor_parallel_size": request.tensor_parallel_size,
+        "pipeline_parallel_size": request.pipeline_parallel_size,
+        "gpu_total_gib": _gib(request.gpu_total_bytes),
+        "gpu_free_gib": _gib(request.gpu_free_bytes) if request.gpu_free_bytes is not None else None,
+        "gpu_memory_utilization": result.utilization,
+        "budget_gib": _gib(result.budget_bytes),
+        "weights_gib": _gib(result.weights_bytes),
+        "activation_gib": _gib(result.activation_bytes),
+        "non_torch_gib": _gib(result.non_torch_bytes),
+        "cuda_graph_gib": _gib(result.cuda_graph_bytes),
+        "lora_gib": _gib(result.lora_bytes),
+        "draft_gib": _gib(result.draft_bytes),
+        "kv_cache_gib": _interval_gib(result.kv_cache_bytes),
+        "kv_cache_tokens": {"best": int(result.kv_cache_tokens.best), "low": int(result.kv_cache_tokens.low), "high": int(result.kv_cache_tokens.high)},
+        "kv_bytes_per_token": result.kv_bytes_per_token,
+        "max_model_len": result.max_model_len,
+        "max_model_len_that_fits": result.max_model_len_that_fits,
+        "concurrency": round(result.concurrency, 2) if result.concurrency is not None else None,
+        "max_num_seqs": result.max_num_seqs,
+        "max_num_batched_tokens": result.max_num_batched_tokens,
+        "fits": result.fits,
+        "fits_best": result.fits_best,
+        "certain": result.certain,
+        "calibrated": calibration is not None,
+        "weight_source": info.weight_source or None,
+        "lines": [{"key": line.key, "gib": _gib(line.bytes), "reason": line.reason, "source": line.source} for line in result.lines],
+        "notes": list(result.notes),
+        "problems": list(result.problems),
+        "ways_out": [{"kind": w.kind, "text": w.text, "changes": w.changes} for w in result.ways_out],
+    }
+
+
+LETTERS = {"weights": "W", "activation": "a", "non_torch": "n", "cuda_graph": "g", "lora": "L", "draft": "d", "kv_cache": "K", "held_by_others": "x"}
+
+
+def bar(result: FitResult, total_bytes: int, width: int = 60) -> str:
+    """A stacked bar in letters: readable without colour. "." is free or above the budget."""
+    cells: list[str] = []
+    for line in result.lines:
+        share = line.bytes / total_bytes * width if total_bytes else 0
+        count = max(1, round(share)) if line.bytes else 0
+        cells += [LETTERS.get(line.key, "?")] * count
+    cells = cells[:width]
+    return "[" + "".join(cells).ljust(width, ".") + "]"
+
+
+def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration: Calibration | None = None) -> list[str]:
+    """The answer for people, at most 79 columns where figures allow."""
+    import textwrap
+
+    names = {
+        "weights": _("weights"), "activation": _("activation"), "non_torch": _("outside PyTorch"), "cuda_graph": _("CUDA graphs"), "lora": _("LoRA slots"),
+        "draft": _("draft model"), "kv_cache": _("KV cache"), "held_by_others": _("held by others"),
+    }  # fmt: skip
+    card = request.gpu_name or _("GPU")
+    split = request.tensor_parallel_size * request.pipeline_parallel_size
+    head = _("{model} on {n} x {gpu} ({total:.1f} GiB), vLLM {release}, utilization {u:.2f} ({why})")
+    out = textwrap.wrap(head.format(model=info.repo_id or info.source, n=split, gpu=card, total=request.gpu_total_bytes / GIB, release=request.release, u=result.utilization, why=result.utilization_reason), 79)
+    out.append("")
+    for line in result.lines:
+        out.append(f"  {LETTERS.get(line.key, '?')} {names.get(line.key, line.key):<18}{line.bytes / GIB:>8.2f} GiB  ")
+        out += ["      " + part for part in textwrap.wrap(line.reason, 73)]
+    out += ["", "  " + bar(result, request.gpu_total_bytes), ""]
+    tokens = result.kv_cache_tokens
+    if result.certain and tokens.best:
+        out.append(_("KV cache: {best:,} tokens (surely {low:,})").format(best=int(tokens.best), low=int(tokens.low)))
+        if result.max_model_len and result.concurrency is not None:
+            out.append(_("at {n:,} tokens per request: {many:.2f} requests at once").format(n=result.max_model_len, many=result.concurrency))
+        if result.max_model_len_that_fits:
+            out.append(_("longest context that surely fits: {n:,} tokens").format(n=result.max_model_len_that_fits))
+    if result.fits:
+        out.append(_("It fits, also at the pessimistic end."))
+    elif result.fits_best:
+        out.append(_("It may fit, but not at the pessimistic end."))
+    elif not result.certain:
+        out.append(_("Not certain."))
+    else:
+        out.append(_("It does not fit."))
+    for problem in result.problems:
+        out += textwrap.wrap("- " + problem, 79, subsequent_indent="  ")
+    if result.ways_out:
+        out.append(_("Ways out:"))
+        for number, way in enumerate(result.ways_out, 1):
+            out += textwrap.wrap(f"{number}. {way.text}", 79, subsequent_indent="   ")
+    if calibration is not None:
+        out.append(_("Figures measured on this machine are used."))
+    for note in result.notes:
+        out += textwrap.wrap(_("note: {text}").format(text=note), 79, subsequent_indent="  ")
+    return out
