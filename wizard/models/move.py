@@ -42,6 +42,7 @@ from wizard.models.move_finish import (
     delete_files,
     is_intact,
     make_links,
+    prune,
     staged_path,
     switch,
     unproven,
@@ -278,6 +279,7 @@ class Mover:
             os.makedirs(os.path.join(data, rel), exist_ok=True)
         small: list[MoveFile] = []
         large: list[Task] = []
+        prune(data, self.plan, done)
         for file in self.plan.files:
             proven = done.pop(file.rel, None)
             upto = 0 if proven is None else proven_bytes(file, {file.rel: proven})

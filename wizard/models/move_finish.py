@@ -19,7 +19,7 @@ from wizard.i18n import _
 from wizard.models import move_io as io
 from wizard.models.move_record import DATA, Manifest, Proven, save_manifest, sync_folder
 from wizard.models.move_scan import safetensors_fault, show
-from wizard.models.move_types import BlobRule, DeleteResult, MoveFile, MoveKind
+from wizard.models.move_types import BlobRule, DeleteResult, MoveFile, MoveKind, MovePlan
 
 _MTIME_SLACK_NS = 2_000_000_000  # the coarsest file system keeps even seconds
 _HEADER_LIMIT = 100_000_000  # what the safetensors format allows
@@ -77,6 +77,25 @@ def hash_file(path: str, expected_size: int, check: Callable[[], None] = lambda:
     finally:
         os.close(fd)
     return hasher.hexdigest()
+
+
+def prune(data: str, plan: MovePlan, done: Mapping[str, Proven]) -> None:
+    """Take out of an unfinished copy what the source no longer has, so that it does not come along."""
+    wanted = {x.rel for x in plan.links} | set(plan.dirs)
+    for file in plan.files:
+        wanted.add(file.rel)
+        if file.blob_rule is not BlobRule.NONE and file.rel in done:
+            wanted.add(blob_rel(file, done[file.rel]))
+    wanted |= {rel[: i] for rel in list(wanted) for i, char in enumerate(rel) if char == "/"}
+    for folder, dirs, names in os.walk(data, topdown=False):
+        for name in names + dirs:
+            path = os.path.join(folder, name)
+            if os.path.relpath(path, data) in wanted:
+                continue
+            if os.path.isdir(path) and not os.path.islink(path):
+                os.rmdir(path)
+            else:
+                os.unlink(path)
 
 
 # --- links and headers, still under the working name

@@ -323,7 +323,15 @@ def _with_record(plan: MovePlan) -> MovePlan:
         return plan
     done = record.Journal(plan.work_dir).load()
     already = sum(proven_bytes(f, done) for f in plan.files)
-    return replace(plan, state=MoveState.PARTIAL, bytes_already=already)
+    gone = {f.rel for f in manifest.files} - {f.rel for f in plan.files}
+    warnings = plan.warnings
+    if gone:
+        warnings += (
+            _("the source no longer has {names}, which it had when the move began: they are left out").format(
+                names=", ".join(show(rel) for rel in sorted(gone)[:3]) + (", ..." if len(gone) > 3 else "")
+            ),
+        )
+    return replace(plan, state=MoveState.PARTIAL, bytes_already=already, warnings=warnings)
 
 
 def proven_bytes(file: MoveFile, done: Mapping[str, record.Proven]) -> int:
