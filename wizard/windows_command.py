@@ -39,23 +39,28 @@ def run(args: argparse.Namespace) -> int:
             )
         )
     recorded = inputs.is_recorded(args)
-    if recorded and getattr(args, "out", None) is None and (getattr(args, "yes", False)):
+    if recorded and getattr(args, "out", None) is None and getattr(args, "yes", False):
         raise BadInput(_("With --machine, say where to write: --out DIR."))
     session, _plan = inputs.load_session(host, args)
     assert session.machine.system is SystemKind.WINDOWS
     # A recorded machine's own files are not here: its .wslconfig comes as a proposal.
     half = windows_half(session, _out_dir(args, host), in_place=not recorded)
     changes = _changes(args, half, host)
-    receipt = _write(args, half, changes)
+    if changes and _asks(args):
+        _print(half, changes, None, steps=False)
+        if not _confirmed(_("Write these files? [y/N] ")):
+            print(_("Nothing was written."))
+            return 1
+    receipt = None
+    if changes and not _only_shown(args):
+        from wizard.apply import write
+
+        receipt = write(changes)
     if _json(args):
         _print_json(half, changes, receipt)
     else:
         _print(half, changes, receipt)
-    return (
-        1
-        if half.blockers or session.machine.wsl is None or (receipt is None and not _only_shown(args))
-        else 0
-    )
+    return 1 if half.blockers else 0
 
 
 def _out_dir(args: argparse.Namespace, host: Host) -> str:
@@ -85,20 +90,13 @@ def _changes(args: argparse.Namespace, half: WindowsHalf, host: Host) -> list[Ch
     return prepare(half.files, _out_dir(args, host))
 
 
-def _write(args: argparse.Namespace, half: WindowsHalf, changes: list[Change]) -> Receipt | None:
-    """Write, when told to; None when nothing was written."""
-    from wizard.apply import write
-
-    if _only_shown(args) or not changes:
-        return None
-    if not getattr(args, "yes", False):
-        if _json(args) or not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-            raise BadInput(_("There is no terminal to ask on. Add --yes to write, or --dry-run to look."))
-        _print(half, changes, None, steps=False)
-        if not _confirmed(_("Write these files? [y/N] ")):
-            print(_("Nothing was written."))
-            return None
-    return write(changes)
+def _asks(args: argparse.Namespace) -> bool:
+    """Whether the user is asked before writing; raises BadInput where there is nobody to ask."""
+    if _only_shown(args) or getattr(args, "yes", False):
+        return False
+    if sys.stdin is None or not sys.stdin.isatty() or not sys.stdout.isatty():
+        raise BadInput(_("There is no terminal to ask on. Add --yes to write, or --dry-run to look."))
+    return True
 
 
 def _confirmed(question: str) -> bool:
