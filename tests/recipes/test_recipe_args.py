@@ -160,6 +160,26 @@ def test_a_fixed_tensor_parallel_size() -> None:
     assert variant.tp_for(ADA) == 8
 
 
+@pytest.mark.parametrize(
+    ("recipe_says", "variant_says", "facts_say", "first"),
+    [
+        ("0.8.5", None, None, "0.8.5"),
+        ("0.8.5", "0.10.0", None, "0.10.0"),
+        ("0.8.5", None, "0.11.0", "0.11.0"),
+        ("0.20.0", None, "0.9.0", "0.20.0"),
+        ("nightly", None, "0.9.0", "nightly"),
+    ],
+)
+def test_the_first_release(recipe_says: str, variant_says: str | None, facts_say: str | None, first: str) -> None:
+    models = {"own/Own-1B": {"weight_bytes": 1, **({"first_release": facts_say} if facts_say else {})}}
+    recipe, variant = made(
+        model={"min_vllm_version": recipe_says},
+        variants={"default": {"precision": "bf16", "min_vllm_version": variant_says}},
+        wizard={"models": models},
+    )
+    assert recipe.min_release_for(variant) == first
+
+
 @pytest.mark.parametrize(("precision", "runs"), [("nvfp4", (True, False, False)), ("fp8", (True, True, True))])
 def test_nvfp4_is_for_blackwell(precision: str, runs: tuple[bool, ...]) -> None:
     _recipe, variant = made(variants={"default": {"precision": precision}})

@@ -307,7 +307,11 @@ class Recipe:
         return next((f for f in self.features if f.key == key), None)
 
     def min_release_for(self, variant: Variant) -> str | None:
-        """The first release that serves this variant, as far as the recipe says."""
-        if variant.facts and variant.facts.first_release:
-            return variant.facts.first_release
-        return variant.min_release or self.min_release
+        """The first release that serves this variant: the latest of all that is said; "nightly" for none yet."""
+        from wizard.releases import version_key
+
+        own = variant.min_release or self.min_release
+        known = variant.facts.first_release if variant.facts else None
+        if own == "nightly" or not known:
+            return own
+        return max((own or known, known), key=version_key)
