@@ -20,8 +20,9 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from wizard.errors import BadInput
 from wizard.i18n import _
@@ -76,8 +77,7 @@ class FileStat:
     blocks_bytes: int | None = None  # really allocated, where known
 
 
-@dataclass(frozen=True)
-class DirEntry:
+class DirEntry(NamedTuple):  # made by the hundred thousand: a frozen dataclass is four times as slow
     name: str
     path: str
     is_dir: bool
@@ -215,16 +215,12 @@ class RealHost:
         found = []
         with os.scandir(path) as entries:
             for entry in entries:
-                found.append(
-                    DirEntry(
-                        entry.name,
-                        entry.path,
-                        _safe(entry.is_dir),
-                        _safe(entry.is_file),
-                        _safe(entry.is_symlink),
-                    )
-                )
-        return sorted(found, key=lambda e: e.name)
+                try:
+                    kinds = entry.is_dir(), entry.is_file(), entry.is_symlink()
+                except OSError:
+                    kinds = _safe(entry.is_dir), _safe(entry.is_file), _safe(entry.is_symlink)
+                found.append(DirEntry(entry.name, entry.path, *kinds))
+        return sorted(found, key=itemgetter(0))
 
     def readlink(self, path: str) -> str:
         return os.readlink(path)  # noqa: PTH115

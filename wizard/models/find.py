@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wizard.facts import Machine, MountKind
@@ -28,7 +28,8 @@ CONFIG_LIMIT = 4 * 2**20
 # folders that never hold models and may hold a great many files
 _SKIP = {".git", "node_modules", "__pycache__", "site-packages", "$recycle.bin", "system volume information", "windows", "program files",
          "program files (x86)", "programdata", "appdata", "proc", "sys", "dev", "venv", ".venv", ".cache", "snapshots", "blobs"}  # fmt: skip
-_WEIGHTS = re.compile(r"\.(safetensors|bin|pth|pt|npz)$", re.IGNORECASE)
+_WEIGHT_ENDINGS = (".safetensors", ".bin", ".pth", ".pt", ".npz")
+_NUMBERED = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.safetensors")
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ def _scan_cache(host: Host, machine: Machine, root: Root, cancelled: Callable[[]
                 continue
             seen.add(real)
             if half_done and model.complete:
-                model = FoundModel(**{**model.__dict__, "complete": False, "problem": _("a download that did not finish")})
+                model = replace(model, complete=False, problem=_("a download that did not finish"))
             yield model
 
 
@@ -205,8 +206,10 @@ def _models_in(host: Host, machine: Machine, folder: str, entries: list[DirEntry
     names = {e.name: e for e in entries if not e.is_dir}
     mount = _mount_kind(host, machine, folder)
     label = repo_id_of(folder) or _label(folder, origin)
-    weight_names = [n for n in names if _WEIGHTS.search(n)]
-    if "config.json" in names and (weight_names or any(n.endswith(".index.json") for n in names)):
+    weight_names = [n for n in names if n.endswith(_WEIGHT_ENDINGS)]
+    if "model_index.json" in names:
+        return  # an image generator's pipeline: nothing that vLLM serves
+    if "config.json" in names and (weight_names or origin == "huggingface" or any(n.endswith(".index.json") for n in names)):
         yield _folder_model(host, folder, names, weight_names, label, origin, mount)
         return
     if "adapter_config.json" in names:
@@ -285,7 +288,7 @@ def _folder_model(
 
 def _missing(host: Host, folder: str, names: dict[str, DirEntry]) -> int:
     """How many shards the index names, or the numbered names imply, that are not there."""
-    numbered = [m for n in names if (m := re.fullmatch(r"(.*)-(\d{5})-of-(\d{5})\.safetensors", n))]
+    numbered = [m for n in names if n.endswith(".safetensors") and (m := _NUMBERED.fullmatch(n))]
     lost = 0
     for stem, total in {(m.group(1), m.group(3)) for m in numbered}:
         have = sum(1 for m in numbered if m.group(1) == stem and m.group(3) == total)
