@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wizard.errors import BadInput, WizardError
 from wizard.outputs.wslconfig import edit, keys, parse
 from wizard.outputs.wslconfig.edit import HEADER, quote
-from wizard.outputs.wslconfig.grammar import Entry, Fault
+from wizard.wsl_grammar import Entry, Fault
 
 MEMORY = {"wsl2.memory": "20GB"}
 

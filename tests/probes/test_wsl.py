@@ -115,14 +115,17 @@ def test_any_text_is_survived(text: str) -> None:
 
 def test_wsl_conf_as_wsl_reads_it() -> None:
     text = (
-        "\ufeff# a comment\n[Automount]\nroot = /first/ # inline\nROOT=/second/\n"
-        '[ boot ]\nsystemd="true"\n[network]\nhostname = "a#b"\nthis line is none\n[interop]\nenabled=false\n'
+        "# a comment\n[Automount]\nroot = /first/ # inline\nROOT=/second/\n"
+        '[boot]\nsystemd="true"\n[network]\nhostname = "a#b"\nthis line is none\n[interop]\nenabled=false\n'
     )
     assert parse_wsl_conf(text) == {
         "automount.root": "/first/",
         "boot.systemd": "true",
         "network.hostname": "a#b",
     }
+    # WSL stops at what it cannot read, be it in the first line.
+    assert parse_wsl_conf("[ boot ]\nsystemd=true\n") == {}
+    assert parse_wsl_conf("\ufeff[boot]\nsystemd=true\n") == {}
 
 
 def test_distros() -> None:

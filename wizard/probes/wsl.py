@@ -18,6 +18,7 @@ from wizard.i18n import _
 from wizard.probes.common import listing, read, read_line
 from wizard.probes.disks import read_mounts, to_linux_path
 from wizard.probes.system import detect_kind, kernel_release
+from wizard.wsl_grammar import Entry, decode, scan
 
 WSLINFO_TIMEOUT_S = 3.0
 WSL_EXE_TIMEOUT_S = 4.0
@@ -177,30 +178,10 @@ def parse_wsl_conf(text: str) -> dict[str, str]:
     """``section.key`` (lower case) to value of ``/etc/wsl.conf``. As in WSL, the first of two counts, and
     reading stops at the first line that is none."""
     values: dict[str, str] = {}
-    section = ""
-    for line in text.removeprefix("\ufeff").splitlines():
-        line = _without_comment(line).strip()
-        if not line:
-            continue
-        header = re.fullmatch(r"\[\s*([A-Za-z][A-Za-z0-9]*)\s*\]", line)
-        if header:
-            section = header.group(1).lower()
-            continue
-        pair = re.fullmatch(r"([A-Za-z][A-Za-z0-9]*)\s*=\s*(.*)", line)
-        if not pair:
-            break
-        values.setdefault(f"{section}.{pair.group(1).lower()}", pair.group(2).strip().replace('"', ""))
+    for item in scan(decode(text.encode("utf-8", "surrogatepass"), "wslconf"), "wslconf"):
+        if isinstance(item, Entry):
+            values.setdefault(item.name.lower(), item.raw_text)
     return values
-
-
-def _without_comment(line: str) -> str:
-    quoted = False
-    for position, letter in enumerate(line):
-        if letter == '"':
-            quoted = not quoted
-        elif letter == "#" and not quoted:
-            return line[:position]
-    return line
 
 
 def _automount_root(conf: Mapping[str, str]) -> str:

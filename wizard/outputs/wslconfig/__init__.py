@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from wizard.outputs.wslconfig.deliver import HandCopy, hand_copy, shutdown_text, to_filespec, verify_in_force
 from wizard.outputs.wslconfig.edit import edit
-from wizard.outputs.wslconfig.grammar import Mode
 from wizard.outputs.wslconfig.parse import Accepted, Effective, Parsed, Problem, Rejected, parse
 from wizard.outputs.wslconfig.tune import Setting, WslAdvice, tune
+from wizard.wsl_grammar import Mode
 
 __all__ = [
     "Accepted",

@@ -13,9 +13,9 @@ from wizard.outputs.quoting import powershell_string
 from wizard.outputs.spec import FileSpec
 from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.edit import HEADER, edit
-from wizard.outputs.wslconfig.grammar import Entry
 from wizard.outputs.wslconfig.parse import GIB, Parsed, parse
 from wizard.outputs.wslconfig.tune import WslAdvice
+from wizard.wsl_grammar import Entry
 
 NAME = ".wslconfig"
 _PROFILE_FILE = "(Join-Path $env:USERPROFILE '.wslconfig')"

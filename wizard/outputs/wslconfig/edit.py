@@ -10,11 +10,12 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator, Mapping
 
+from wizard import wsl_grammar as grammar
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _
-from wizard.outputs.wslconfig import grammar, keys
-from wizard.outputs.wslconfig.grammar import Entry, Fault, Item, Mode, Section
+from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.parse import Parsed, parse, value_of
+from wizard.wsl_grammar import Entry, Fault, Item, Mode, Section
 
 HEADER = (
     "# Settings of the WSL 2 virtual machine, made by vllm-wizard.\n"

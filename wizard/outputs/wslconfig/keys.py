@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from wizard.outputs.wslconfig.grammar import Mode
+from wizard.wsl_grammar import Mode
 
 _UINT64 = 1 << 64
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1

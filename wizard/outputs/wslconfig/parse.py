@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from wizard import wsl_grammar as grammar
 from wizard.i18n import _
-from wizard.outputs.wslconfig import grammar, keys
-from wizard.outputs.wslconfig.grammar import Entry, Fault, Item, Mode
+from wizard.outputs.wslconfig import keys
+from wizard.wsl_grammar import Entry, Fault, Item, Mode
 
 MIB, GIB = 1 << 20, 1 << 30
 _SENTINEL = (1 << 64) - 1
