@@ -615,7 +615,7 @@ def test_delete_leaves_what_was_not_copied(tmp_path: Path) -> None:
 
 
 def test_delete_again_after_it_was_interrupted(tmp_path: Path) -> None:
-    src, dst, plan = moved(tmp_path)
+    src, dst, _plan = moved(tmp_path)
     (src / "config.json").unlink()
     (src / "tokenizer" / "merges.txt").unlink()
     again = move.plan_move(t.machine(tmp_path), str(src), str(dst), env={})
