@@ -57,7 +57,7 @@ def test_options_and_values() -> None:
 
 @given(st.lists(st.text(max_size=12), max_size=8))
 def test_no_value_is_lost(values: list[str]) -> None:
-    tokens = ["--first", *[v for v in values]]
+    tokens = ["--first", *list(values)]
     kept = [part for arg in split_args(tokens) for part in arg.argv]
     assert "".join(kept).replace("=", "") == "".join(tokens).replace("=", "")
 
@@ -369,3 +369,58 @@ def test_a_sample_of_the_product_is_accepted(book: RecipeBook) -> None:
 @pytest.mark.slow
 def test_the_whole_product_is_accepted(book: RecipeBook) -> None:
     assert _all_accepted(book, releases.versions(), MACHINES) > 500
+
+
+# -- the machine as recipes see it --------------------------------------------------------------------------------
+
+
+def _machine(*gpus: Any) -> Any:
+    from wizard.facts import (
+        Cpu,
+        Docker,
+        Fact,
+        GpuStack,
+        Machine,
+        Memory,
+        PythonFacts,
+        SystemKind,
+        known,
+        unknown,
+    )
+
+    none: Fact[Any] = unknown("not asked")
+    return Machine(
+        name="own",
+        system=SystemKind.NATIVE,
+        os_name=none,
+        kernel=none,
+        home="/home/user",
+        cpu=Cpu(known("Intel(R) Xeon(R)", "test"), none, "x86_64"),
+        memory=Memory(none, none, none, none),
+        gpu=GpuStack(tuple(gpus)),
+        docker=Docker(none, none, none, none, none),
+        python=PythonFacts(none, none, none),
+    )
+
+
+def _gpu(index: int, name: str, gib: int | None, capability: str | None, vendor: str = "nvidia") -> Any:
+    from wizard.facts import Gpu, Vendor, known, unknown
+
+    size = unknown("driver did not say") if gib is None else known(gib << 30, "test")
+    cc = unknown("not asked") if capability is None else known(capability, "test")
+    return Gpu(index, name, Vendor(vendor), size, size, cc)
+
+
+def test_hardware_of_a_machine() -> None:
+    four = Hardware.of(_machine(*(_gpu(i, "NVIDIA H200", 141, "9.0") for i in range(4))))
+    assert four == Hardware("nvidia", "hopper", "h200", 4, 141 << 30, "9.0")
+    assert four.names() == ("h200_4x", "h200", "hopper", "nvidia")
+    pair = Hardware.of(_machine(_gpu(0, "NVIDIA GeForce RTX 4090", 24, "8.9"), _gpu(1, "NVIDIA GeForce RTX 3060", 12, "8.6")))
+    assert pair.vram_bytes == 12 << 30
+    assert pair.names() == ("nvidia",), "unlike GPUs share only their brand"
+    amd = Hardware.of(_machine(_gpu(0, "AMD Instinct MI300X", 192, None, "amd")))
+    assert amd.names() == ("mi300x", "amd")
+    silent = Hardware.of(_machine(_gpu(0, "NVIDIA Graphics Device", None, None)))
+    assert silent.vram_bytes is None
+    assert silent.names() == ("nvidia",)
+    assert Hardware.of(_machine()).generation == "cpu"

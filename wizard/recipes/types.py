@@ -6,19 +6,19 @@ Sizes are bytes, except ``vram_minimum_gb`` which is the schema's own field (uni
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from wizard.facts import Machine, Vendor
+from wizard.facts import Gpu, Machine, Vendor
 
 if TYPE_CHECKING:
     from wizard.models.info import ModelInfo
 
 Strings = tuple[str, ...]
 
-GENERATION_OF_MAJOR = {  # NVIDIA compute capability's major (and minor where it differs) -> generation
+GENERATION_OF_CAPABILITY = {  # NVIDIA compute capability -> generation, in the public taxonomy's words
     "7.0": "volta",
     "7.5": "turing",
     "8.0": "ampere",
@@ -52,28 +52,38 @@ class Hardware:
     def names(self) -> Strings:
         """Keys of hardware maps that stand for this machine, the most special first."""
         several = f"{self.gpu_id}_{self.gpu_count}x" if self.gpu_id and self.gpu_count > 1 else None
-        return tuple(k for k in (several, self.gpu_id, self.generation, self.brand) if k)
+        # AMD's generation and brand go by the same word.
+        return tuple(dict.fromkeys(k for k in (several, self.gpu_id, self.generation, self.brand) if k))
 
     @classmethod
     def of(cls, machine: Machine) -> Hardware:
-        """The hardware of a probed machine; a machine without a GPU is a "cpu"."""
+        """The hardware of a probed machine; a machine without a GPU is a "cpu".
+
+        Of unlike GPUs only what they share is told: recipes speak of machines whose GPUs are alike.
+        """
         gpus = machine.gpu.gpus
         if not gpus:
-            return cls(brand="intel" if "intel" in machine.cpu.model.or_else("").lower() else None, generation="cpu")
-        first = gpus[0]
+            intel = "intel" in machine.cpu.model.or_else("").lower()
+            return cls(brand="intel" if intel else None, generation="cpu")
         sizes = [g.vram_total_bytes.value for g in gpus if g.vram_total_bytes.value is not None]
-        capability = first.compute_capability.value
-        generation = {Vendor.AMD: "amd", Vendor.INTEL: "xpu"}.get(first.vendor)
-        if first.vendor is Vendor.NVIDIA and capability:
-            generation = GENERATION_OF_MAJOR.get(capability)
         return cls(
-            brand=first.vendor.value,
-            generation=generation,
-            gpu_id=gpu_id_of(first.name),
+            brand=_shared([g.vendor.value for g in gpus]),
+            generation=_shared([_generation(g) for g in gpus]),
+            gpu_id=_shared([gpu_id_of(g.name) for g in gpus]),
             gpu_count=len(gpus),
             vram_bytes=min(sizes) if sizes else None,
-            compute_capability=capability,
+            compute_capability=_shared([g.compute_capability.value for g in gpus]),
         )
+
+
+def _shared(values: Sequence[str | None]) -> str | None:
+    return values[0] if len(set(values)) == 1 else None
+
+
+def _generation(gpu: Gpu) -> str | None:
+    if gpu.vendor is Vendor.NVIDIA:
+        return GENERATION_OF_CAPABILITY.get(gpu.compute_capability.value or "")
+    return {Vendor.AMD: "amd", Vendor.INTEL: "xpu"}.get(gpu.vendor)
 
 
 # Parts of product names, in lower case, with the public taxonomy's id; the first that is found counts.
