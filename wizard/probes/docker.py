@@ -252,7 +252,7 @@ def parse_info_text(text: str) -> dict[str, Any]:
         key, colon, value = stripped.partition(":")
         value = value.strip()
         client = client and stripped != "Server:" and "Server Version" not in line
-        if colon and not value:
+        if colon and (not value or value.startswith("Docker Compose")):
             section = key
         elif key in keys and value and not (client and key == "Name"):
             data[keys[key]] = value
@@ -264,7 +264,7 @@ def parse_info_text(text: str) -> dict[str, Any]:
             data.setdefault("DiscoveredDevices", []).append({"ID": value})
         elif stripped == "rootless" and section == "Security Options":
             data.setdefault("SecurityOptions", []).append("name=rootless")
-        elif key == "Version" and client and section.startswith("compose"):
+        elif key == "Version" and client and section == "compose":
             data["ClientInfo"] = {"Plugins": [{"Name": "compose", "Version": value}]}
         elif stripped.startswith(("ERROR:", "Cannot connect")):
             data.setdefault("ServerErrors", []).append(stripped)

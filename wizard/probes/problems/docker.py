@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from wizard.facts import Machine, Problem, Severity, SystemKind, Vendor
 from wizard.i18n import _
 from wizard.probes.problems.words import distro_name, ps_quote, uses_apt, uses_dnf
@@ -42,115 +44,113 @@ def docker_engine(machine: Machine) -> list[Problem]:
 
 
 def _docker_fault(machine: Machine) -> list[Problem]:
-    docker, reason = machine.docker, machine.docker.engine.reason
-    wsl2 = machine.system == SystemKind.WSL2
-    fault = docker.fault
-    if fault == "not_installed":
-        detail = _(
-            "A container is the simplest way to run vLLM; a local Python environment works without it."
-        )
-        if wsl2:
-            detail += " " + _("Instead of these lines Docker Desktop can be installed in Windows.")
-        commands, link = docker_install(machine)
-        return [
-            Problem(
-                "docker_not_installed",
-                Severity.INFO,
-                _("Docker is not installed"),
-                detail,
-                commands,
-                link=link,
-            )
-        ]
-    if fault == "integration_off":
-        name = distro_name(machine)
-        detail = _(
-            "Docker Desktop does not serve this distro. In Docker Desktop: Settings, Resources, WSL integration, switch on {name}, Apply. The first line opens it; then open a new terminal."
-        ).format(name=name)
-        return [
-            Problem(
-                "docker_integration_off",
-                Severity.WARNING,
-                _("Docker Desktop's WSL integration is off"),
-                detail,
-                (_DESKTOP_START, f"wsl --terminate {ps_quote(name)}"),
-                "powershell",
-                "https://docs.docker.com/desktop/features/wsl/",
-            )
-        ]
-    if fault == "desktop_not_running":
-        if machine.is_wsl2 or machine.system == SystemKind.WINDOWS:
-            return [
-                Problem(
-                    "docker_desktop_not_running",
-                    Severity.WARNING,
-                    _("Docker Desktop is not running"),
-                    _("Start it and wait until it says that the engine runs."),
-                    (_DESKTOP_START,),
-                    "powershell",
-                )
-            ]
-        return [
-            Problem(
-                "docker_desktop_not_running",
-                Severity.WARNING,
-                _("Docker Desktop is not running"),
-                _(
-                    "Docker Desktop on Linux cannot give GPUs to containers: better use the engine of the system."
-                ),
-                ("sudo systemctl enable --now docker", "docker context use default"),
-            )
-        ]
-    if fault == "permission_denied":
-        detail = _(
-            "You are not in the group docker. Who is in it can become root on this machine; a new login makes it count everywhere."
-        )
-        return [
-            Problem(
-                "docker_permission_denied",
-                Severity.WARNING,
-                _("You may not use Docker"),
-                detail,
-                ('sudo usermod -aG docker "$USER"', "newgrp docker", "docker info"),
-                link="https://docs.docker.com/engine/install/linux-postinstall/",
-            )
-        ]
-    if fault == "not_running":
-        start = "sudo systemctl enable --now docker"
-        if wsl2 and machine.wsl is not None and machine.wsl.systemd.value is False:
-            start = "sudo service docker start"
-        return [
-            Problem(
-                "docker_not_running",
-                Severity.WARNING,
-                _("Docker's engine is not running"),
-                f"{reason}",
-                (start,),
-            )
-        ]
-    if fault == "hang":
-        commands = ("sudo systemctl restart docker",) if not docker.desktop_on_windows else ()
-        detail = _("{reason}. Restart Docker; the wizard goes on without it.").format(reason=reason)
-        return [Problem("docker_hangs", Severity.WARNING, _("Docker does not answer"), detail, commands)]
-    if fault == "windows_containers":
-        commands = ('& "$Env:ProgramFiles\\Docker\\Docker\\DockerCli.exe" -SwitchLinuxEngine',)
-        return [
-            Problem(
-                "docker_windows_containers",
-                Severity.WARNING,
-                _("Docker runs Windows containers"),
-                _("vLLM's images are Linux images."),
-                commands,
-                "powershell",
-            )
-        ]
-    if fault == "podman":
-        detail = _(
-            "Podman answers to the name docker. The files are written for Docker; under Podman GPUs come through CDI (nvidia-ctk cdi generate), which the wizard does not set up."
-        )
-        return [Problem("docker_is_podman", Severity.INFO, _("docker is Podman here"), detail)]
-    return [Problem("docker_error", Severity.WARNING, _("Docker does not work"), reason, ("docker info",))]
+    return [_FAULTS.get(machine.docker.fault, _error)(machine)]
 
+
+def _not_installed(machine: Machine) -> Problem:
+    detail = _("A container is the simplest way to run vLLM; a local Python environment works without it.")
+    if machine.system == SystemKind.WSL2:
+        detail += " " + _("Instead of these lines Docker Desktop can be installed in Windows.")
+    commands, link = docker_install(machine)
+    title = _("Docker is not installed")
+    return Problem("docker_not_installed", Severity.INFO, title, detail, commands, link=link)
+
+
+def _integration_off(machine: Machine) -> Problem:
+    name = distro_name(machine)
+    detail = _(
+        "Docker Desktop does not serve this distro. In Docker Desktop: Settings, Resources, WSL integration, switch on "
+        "{name}, Apply. The first line opens it; then open a new terminal."
+    ).format(name=name)
+    return Problem(
+        "docker_integration_off",
+        Severity.WARNING,
+        _("Docker Desktop's WSL integration is off"),
+        detail,
+        (_DESKTOP_START, f"wsl --terminate {ps_quote(name)}"),
+        "powershell",
+        "https://docs.docker.com/desktop/features/wsl/",
+    )
+
+
+def _desktop_not_running(machine: Machine) -> Problem:
+    code, title = "docker_desktop_not_running", _("Docker Desktop is not running")
+    if machine.system == SystemKind.NATIVE:
+        detail = _(
+            "Docker Desktop on Linux cannot give GPUs to containers: better use the engine of the system."
+        )
+        commands = ("sudo systemctl enable --now docker", "docker context use default")
+        return Problem(code, Severity.WARNING, title, detail, commands)
+    detail = _("Start it and wait until it says that the engine runs.")
+    return Problem(code, Severity.WARNING, title, detail, (_DESKTOP_START,), "powershell")
+
+
+def _permission_denied(_machine: Machine) -> Problem:
+    detail = _(
+        "You are not in the group docker. Who is in it can become root on this machine; a new login makes it count "
+        "everywhere."
+    )
+    return Problem(
+        "docker_permission_denied",
+        Severity.WARNING,
+        _("You may not use Docker"),
+        detail,
+        ('sudo usermod -aG docker "$USER"', "newgrp docker", "docker info"),
+        link="https://docs.docker.com/engine/install/linux-postinstall/",
+    )
+
+
+def _not_running(machine: Machine) -> Problem:
+    start = "sudo systemctl enable --now docker"
+    if machine.wsl is not None and machine.wsl.systemd.value is False:
+        start = "sudo service docker start"
+    detail = _("If this line finds no such service, only Docker's client is installed: install the engine.")
+    title = _("Docker's engine is not running")
+    link = docker_install(machine)[1]
+    return Problem("docker_not_running", Severity.WARNING, title, detail, (start,), link=link)
+
+
+def _hangs(machine: Machine) -> Problem:
+    commands = ("sudo systemctl restart docker",) if not machine.docker.desktop_on_windows else ()
+    reason = machine.docker.engine.reason
+    detail = _("{reason}. Restart Docker; the wizard goes on without it.").format(reason=reason)
+    return Problem("docker_hangs", Severity.WARNING, _("Docker does not answer"), detail, commands)
+
+
+def _windows_containers(_machine: Machine) -> Problem:
+    return Problem(
+        "docker_windows_containers",
+        Severity.WARNING,
+        _("Docker runs Windows containers"),
+        _("vLLM's images are Linux images."),
+        ('& "$Env:ProgramFiles\\Docker\\Docker\\DockerCli.exe" -SwitchLinuxEngine',),
+        "powershell",
+    )
+
+
+def _podman(_machine: Machine) -> Problem:
+    detail = _(
+        "Podman answers to the name docker. The files are written for Docker; under Podman GPUs come through CDI "
+        "(nvidia-ctk cdi generate), which the wizard does not set up."
+    )
+    return Problem("docker_is_podman", Severity.INFO, _("docker is Podman here"), detail)
+
+
+def _error(machine: Machine) -> Problem:
+    reason = machine.docker.engine.reason
+    return Problem("docker_error", Severity.WARNING, _("Docker does not work"), reason, ("docker info",))
+
+
+_FAULTS: dict[str, Callable[[Machine], Problem]] = {
+    "not_installed": _not_installed,
+    "integration_off": _integration_off,
+    "desktop_not_running": _desktop_not_running,
+    "permission_denied": _permission_denied,
+    "not_running": _not_running,
+    "hang": _hangs,
+    "windows_containers": _windows_containers,
+    "podman": _podman,
+}
 
 _DESKTOP_START = 'Start-Process "$Env:ProgramFiles\\Docker\\Docker\\Docker Desktop.exe"'
 _TOOLKIT_PAGE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"

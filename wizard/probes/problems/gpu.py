@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from wizard.facts import Gpu, Machine, Problem, Severity, SystemKind, Vendor
 from wizard.i18n import _
 from wizard.probes.common import GIB, gib, version_tuple
-from wizard.probes.problems.words import uses_dnf
+from wizard.probes.problems.words import sentence, uses_dnf
 
 # vLLM's images by the CUDA that they are built with, newest first: the last release, CUDA, the driver that it is
 # made for. The first row goes on with every new release.
@@ -166,82 +167,75 @@ def _capability(machine: Machine) -> list[Problem]:
 
 
 def _no_gpu(machine: Machine) -> Problem:
-    stack, wsl2 = machine.gpu, machine.is_wsl2
-    reason = stack.reason
-    restart = ("wsl --shutdown",) if wsl2 else ("sudo reboot",)
-    where = "powershell" if wsl2 else "linux"
-    if stack.fault == "hang":
-        look = () if wsl2 else ("sudo dmesg | grep -iE 'nvrm|xid' | tail -n 20",)
-        detail = _(
-            "{reason}. A driver that hangs is cured by a restart; if it comes back, the kernel log tells which card failed."
-        ).format(reason=reason)
-        return Problem(
-            "gpu_driver_hangs",
-            Severity.BLOCKER,
-            _("The GPU driver does not answer"),
-            detail,
-            (*look, *restart),
-            where,
-        )
-    if stack.fault == "mismatch":
-        detail = _(
-            "The driver was updated while the old kernel module is still loaded ({reason}). A restart loads the new one."
-        ).format(reason=reason)
-        return Problem(
-            "gpu_driver_mismatch",
-            Severity.BLOCKER,
-            _("Driver and kernel module do not match"),
-            detail,
-            restart,
-            where,
-        )
-    if stack.fault == "blocked":
-        detail = _("{reason}. Update the Windows driver and WSL, then restart WSL.").format(reason=reason)
-        return Problem(
-            "gpu_blocked",
-            Severity.BLOCKER,
-            _("Windows keeps WSL from the GPU"),
-            detail,
-            ("wsl --update", "wsl --shutdown"),
-            "powershell",
-        )
-    if stack.fault in ("rubbish", "crash", "no_devices", "not_loaded"):
-        return _broken_driver(machine)
-    if stack.fault == "no_driver" and stack.kernel_module == "nouveau":
-        commands, where, link = driver_commands(machine)
-        detail = _(
-            "The free driver nouveau drives the NVIDIA card; CUDA needs NVIDIA's own, whose package switches nouveau off."
-        )
-        return Problem(
-            "nouveau", Severity.BLOCKER, _("The NVIDIA card runs on nouveau"), detail, commands, where, link
-        )
-    if stack.fault == "no_driver" and any("NVIDIA" in name for name in stack.other_gpus):
-        commands, where, link = driver_commands(machine)
-        return Problem(
-            "gpu_no_driver",
-            Severity.BLOCKER,
-            _("The NVIDIA driver is not installed"),
-            f"{reason}.",
-            commands,
-            where,
-            link,
-        )
+    stack = machine.gpu
+    by_fault = _FAULTS.get(stack.fault)
+    if by_fault is not None:
+        return by_fault(machine)
+    card = any("NVIDIA" in name for name in stack.other_gpus)
+    if stack.fault == "no_driver" and (card or stack.kernel_module == "nouveau"):
+        return _no_driver(machine)
     if machine.system == SystemKind.WSL2 and machine.wsl is not None and not machine.wsl.gpu_device:
-        detail = _(
-            "WSL shows no GPU device (/dev/dxg). If this computer has an NVIDIA GPU: update its Windows driver and WSL. Without one, small models can be served on the processor."
-        )
         return Problem(
             "wsl_no_gpu_device",
             Severity.WARNING,
             _("WSL passes no GPU on"),
-            detail,
+            _(
+                "WSL shows no GPU device (/dev/dxg). If this computer has an NVIDIA GPU: update its Windows driver and "
+                "WSL. Without one, small models can be served on the processor."
+            ),
             ("wsl --update", "wsl --shutdown"),
             "powershell",
         )
     detail = _("{reason}. Small models can be served on the processor, slowly.").format(
-        reason=reason or _("none was found")
+        reason=sentence(stack.reason or _("none was found"))
     )
     return Problem("no_gpu", Severity.WARNING, _("No GPU that vLLM can use"), detail)
+
+
+def _no_driver(machine: Machine) -> Problem:
+    commands, where, link = driver_commands(machine)
+    if machine.gpu.kernel_module == "nouveau":
+        detail = _(
+            "The free driver nouveau drives the NVIDIA card; CUDA needs NVIDIA's own, whose package switches nouveau off."
+        )
+        title = _("The NVIDIA card runs on nouveau")
+        return Problem("nouveau", Severity.BLOCKER, title, detail, commands, where, link)
+    detail = f"{sentence(machine.gpu.reason)}."
+    title = _("The NVIDIA driver is not installed")
+    return Problem("gpu_no_driver", Severity.BLOCKER, title, detail, commands, where, link)
+
+
+def _restart(machine: Machine) -> tuple[str, str]:
+    """What starts the driver anew, and where it is typed."""
+    return ("wsl --shutdown", "powershell") if machine.is_wsl2 else ("sudo reboot", "linux")
+
+
+def _hangs(machine: Machine) -> Problem:
+    command, where = _restart(machine)
+    look = ("sudo dmesg | grep -iE 'nvrm|xid' | tail -n 20",) if where == "linux" else ()
+    detail = _(
+        "{reason}. A driver that hangs is cured by a restart; if it comes back, the kernel log tells which card failed."
+    ).format(reason=sentence(machine.gpu.reason))
+    title = _("The GPU driver does not answer")
+    return Problem("gpu_driver_hangs", Severity.BLOCKER, title, detail, (*look, command), where)
+
+
+def _mismatch(machine: Machine) -> Problem:
+    command, where = _restart(machine)
+    detail = _(
+        "The driver was updated while the old kernel module is still loaded ({reason}). A restart loads the new one."
+    ).format(reason=machine.gpu.reason)
+    title = _("Driver and kernel module do not match")
+    return Problem("gpu_driver_mismatch", Severity.BLOCKER, title, detail, (command,), where)
+
+
+def _blocked(machine: Machine) -> Problem:
+    detail = _("{reason}. Update the Windows driver and WSL, then restart WSL.").format(
+        reason=sentence(machine.gpu.reason)
+    )
+    commands = ("wsl --update", "wsl --shutdown")
+    title = _("Windows keeps WSL from the GPU")
+    return Problem("gpu_blocked", Severity.BLOCKER, title, detail, commands, "powershell")
 
 
 def _broken_driver(machine: Machine) -> Problem:
@@ -310,3 +304,14 @@ def _held(machine: Machine) -> list[Problem]:
     return [
         Problem("gpu_memory_held", Severity.WARNING, _("Other programs hold GPU memory"), detail, commands)
     ]
+
+
+_FAULTS: dict[str, Callable[[Machine], Problem]] = {
+    "hang": _hangs,
+    "mismatch": _mismatch,
+    "blocked": _blocked,
+    "rubbish": _broken_driver,
+    "crash": _broken_driver,
+    "no_devices": _broken_driver,
+    "not_loaded": _broken_driver,
+}

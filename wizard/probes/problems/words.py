@@ -34,3 +34,9 @@ def ps_quote(text: str) -> str:
 def sh_quote(text: str) -> str:
     """A word for a POSIX shell."""
     return shlex.quote(text)
+
+
+def sentence(text: str) -> str:
+    """A reason as the beginning of a sentence: programs' own names keep their small letters."""
+    word = text.split(" ", 1)[0]
+    return text if "-" in word or "." in word else text[:1].upper() + text[1:]
