@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wizard.facts import SystemKind
+from wizard.facts import SystemKind, Wsl
 from wizard.i18n import _
 from wizard.models.info import ModelInfo
-from wizard.outputs.wslconfig import WslAdvice, parse, tune
+from wizard.outputs.wslconfig import WslAdvice, parse, tune, verify_in_force
 from wizard.plan.draft import Draft
 from wizard.plan.sizing import Sized
 
@@ -78,8 +78,26 @@ def plan_wsl(
         )
     for text in advice.warnings:
         draft.warn("wslconfig", text)
+    _judge_own_file(draft, wsl, ram, cpus)
     draft.notes.extend(advice.notes)
     return advice, (changes if write else {})
+
+
+def _judge_own_file(draft: Draft, wsl: Wsl, ram: int | None, cpus: int | None) -> None:
+    """What is wrong with the user's .wslconfig, and whether this WSL was started with it."""
+    if wsl.wslconfig_bytes is None:
+        return
+    parsed = parse(wsl.wslconfig_bytes, "wslconfig", ram, cpus)
+    name = wsl.wslconfig_path or ".wslconfig"
+    for problem in parsed.problems:
+        where = name if problem.line is None else f"{name}:{problem.line}"
+        draft.warn("wslconfig_problem", f"{where}: {problem.message}")
+    asked = {a.key: a.raw for a in parsed.accepted}
+    reasons = verify_in_force(draft.machine, asked)
+    if reasons:
+        draft.warn(
+            "wsl_not_in_force", _("What your .wslconfig asks for is not in force."), " ".join(reasons)
+        )
 
 
 def _decide_size(
