@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -116,6 +117,13 @@ class Parsed:
         return self.get(key) is not None
 
 
+@functools.lru_cache(maxsize=32)
+def _scanned(data: bytes, mode: Mode) -> tuple[grammar.Text, tuple[Item, ...]]:
+    # A plan is made anew at every key press, and reads the same file each time.
+    text = grammar.decode(data, mode)
+    return text, grammar.scan(text, mode)
+
+
 def parse(
     data: bytes,
     mode: Mode = "wslconfig",
@@ -123,9 +131,8 @@ def parse(
     host_cpus: int | None = None,
 ) -> Parsed:
     """Read ``data`` as WSL reads it; never raises. Without the host's figures what depends on them is None."""
-    text = grammar.decode(data, mode)
+    text, items = _scanned(bytes(data), mode)
     reading = _Reading(mode)
-    items = grammar.scan(text, mode)
     if not text.readable:
         reading.problem(None, None, UNREADABLE, _unreadable_message(text.encoding))
     reading.take(items)
