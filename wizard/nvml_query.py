@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
 
@@ -20,10 +19,10 @@ def _text(value: Any) -> str | None:
     return str(value) if value is not None else None
 
 
-def _ask(nvml: Any, question: Callable[..., Any], *args: Any) -> Any:
-    """The answer, or None where this driver has none (many questions are not answered on WSL)."""
+def _ask(nvml: Any, question: str, *args: Any) -> Any:
+    """The answer, or None where this driver or library has none (many questions are not answered on WSL)."""
     try:
-        return question(*args)
+        return getattr(nvml, question)(*args)
     except (nvml.NVMLError, AttributeError, OSError, ValueError, TypeError):
         return None
 
@@ -34,7 +33,7 @@ def _version(number: int | None) -> str | None:
 
 
 def _active_nvlinks(nvml: Any, handle: Any) -> int | None:
-    states = [_ask(nvml, nvml.nvmlDeviceGetNvLinkState, handle, link) for link in range(18)]
+    states = [_ask(nvml, "nvmlDeviceGetNvLinkState", handle, link) for link in range(18)]
     told = [s for s in states if s is not None]
     return sum(1 for s in told if s) if told else None
 
@@ -42,8 +41,8 @@ def _active_nvlinks(nvml: Any, handle: Any) -> int | None:
 def _processes(nvml: Any, handle: Any) -> list[dict[str, Any]]:
     seen: dict[int, dict[str, Any]] = {}
     for question in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
-        for process in _ask(nvml, getattr(nvml, question, None) or (lambda _h: []), handle) or []:
-            name = _text(_ask(nvml, nvml.nvmlSystemGetProcessName, process.pid))
+        for process in _ask(nvml, question, handle) or []:
+            name = _text(_ask(nvml, "nvmlSystemGetProcessName", process.pid))
             used = process.usedGpuMemory
             seen[process.pid] = {
                 "pid": process.pid,
@@ -53,17 +52,16 @@ def _processes(nvml: Any, handle: Any) -> list[dict[str, Any]]:
     return list(seen.values())
 
 
-def _device(nvml: Any, index: int) -> dict[str, Any]:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    memory = _ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
-    capability = _ask(nvml, nvml.nvmlDeviceGetCudaComputeCapability, handle)
-    mig = _ask(nvml, nvml.nvmlDeviceGetMigMode, handle)
-    active = _ask(nvml, nvml.nvmlDeviceGetDisplayActive, handle)
-    pci = _ask(nvml, nvml.nvmlDeviceGetPciInfo, handle)
+def _device(nvml: Any, index: int, handle: Any) -> dict[str, Any]:
+    memory = _ask(nvml, "nvmlDeviceGetMemoryInfo", handle)
+    capability = _ask(nvml, "nvmlDeviceGetCudaComputeCapability", handle)
+    mig = _ask(nvml, "nvmlDeviceGetMigMode", handle)
+    active = _ask(nvml, "nvmlDeviceGetDisplayActive", handle)
+    pci = _ask(nvml, "nvmlDeviceGetPciInfo", handle)
     return {
         "index": index,
-        "name": _text(_ask(nvml, nvml.nvmlDeviceGetName, handle)),
-        "uuid": _text(_ask(nvml, nvml.nvmlDeviceGetUUID, handle)),
+        "name": _text(_ask(nvml, "nvmlDeviceGetName", handle)),
+        "uuid": _text(_ask(nvml, "nvmlDeviceGetUUID", handle)),
         "memory_total": int(memory.total) if memory is not None and memory.total else None,
         "memory_free": int(memory.free) if memory is not None and memory.total else None,
         "compute_capability": f"{capability[0]}.{capability[1]}" if capability else None,
@@ -86,12 +84,12 @@ def query() -> dict[str, Any]:
     except (nvml.NVMLError, OSError) as fault:
         return {"error": f"NVML: {fault}"}
     devices: list[dict[str, Any]] = []
-    for index in range(_ask(nvml, nvml.nvmlDeviceGetCount) or 0):
-        found = _ask(nvml, _device, nvml, index)
-        devices.append(found if found is not None else {"index": index, "name": None})
+    for index in range(_ask(nvml, "nvmlDeviceGetCount") or 0):
+        handle = _ask(nvml, "nvmlDeviceGetHandleByIndex", index)
+        devices.append({"index": index, "name": None} if handle is None else _device(nvml, index, handle))
     return {
-        "driver_version": _text(_ask(nvml, nvml.nvmlSystemGetDriverVersion)),
-        "cuda_driver_version": _version(_ask(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)),
+        "driver_version": _text(_ask(nvml, "nvmlSystemGetDriverVersion")),
+        "cuda_driver_version": _version(_ask(nvml, "nvmlSystemGetCudaDriverVersion_v2")),
         "devices": devices,
     }
 

@@ -129,7 +129,7 @@ class Scrubber:
         else:
             self._stand_in(name)
         longest_first = sorted(self._people, key=len, reverse=True)
-        names = "".join(rf"{re.escape(n)}(?![^\\/\r\n:;\"'<>|,*?])|" for n in longest_first)
+        names = "".join(rf"{re.escape(n)}(?!\w)|" for n in longest_first)
         self._folders = re.compile(_FOLDER_OF_PERSON.format(names=names), re.IGNORECASE)
 
     def _stand_in(self, name: str) -> str:
