@@ -39,7 +39,11 @@ def test_check_prints_exact_json(file: Path, capfd: pytest.CaptureFixture[str]) 
         (None, "wsl2.processors", "too_many_processors"),
     ]
     effective = data["effective"]
-    assert (effective["memory_bytes"], effective["swap_bytes"], effective["processors"]) == (20 << 30, 5 << 30, 16)
+    assert (effective["memory_bytes"], effective["swap_bytes"], effective["processors"]) == (
+        20 << 30,
+        5 << 30,
+        16,
+    )
 
 
 def test_words_and_options_may_stand_in_any_order(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -159,7 +163,9 @@ def test_edit_shows_a_diff_and_writes_only_when_told(file: Path, capfd: pytest.C
     code, out, _err = run(capfd, "edit", str(file), "wsl2.memory=24GB", "--remove", "wsl2.processors")
     assert (code, file.read_bytes()) == (0, before)
     assert "+memory=24GB" in out
-    code, out, _err = run(capfd, "edit", str(file), "wsl2.memory=24GB", "--remove", "wsl2.processors", "--yes", "--json")
+    code, out, _err = run(
+        capfd, "edit", str(file), "wsl2.memory=24GB", "--remove", "wsl2.processors", "--yes", "--json"
+    )
     assert (code, json.loads(out)["written"]) == (0, True)
     assert file.read_bytes() == b"[wsl2]\nmemory=24GB\nswap=6 GB\n"
     assert main(["undo"]) == 0

@@ -47,6 +47,8 @@ def test_an_unknown_profile_is_said_with_the_way_by_hand() -> None:
         to_filespec(machine, advice(), "/home/ann/out", apply=True)
     assert "Copy-Item" in str(caught.value)
     assert "Get-Content" in hand_copy(machine, "/home/ann/out").note
+    assert "no .wslconfig yet" in hand_copy(wsl_machine(), "/home/ann/out").note
+    assert "your own file" in hand_copy(wsl_machine(wslconfig_bytes=OWN), "/home/ann/out").note
 
 
 def test_nothing_to_change_still_makes_a_file() -> None:

@@ -15,7 +15,9 @@ MEMORY = {"wsl2.memory": "20GB"}
 
 
 def test_a_new_file_has_a_header_and_the_settings() -> None:
-    text = edit(None, {"wsl2.memory": "20GB", "wsl2.swap": "5GB", "general.instanceIdleTimeout": "-1"}).decode()
+    text = edit(
+        None, {"wsl2.memory": "20GB", "wsl2.swap": "5GB", "general.instanceIdleTimeout": "-1"}
+    ).decode()
     assert text.startswith(HEADER)
     assert text.endswith("[wsl2]\nmemory=20GB\nswap=5GB\n\n[general]\ninstanceIdleTimeout=-1\n")
     assert edit(None, {}) == b""
@@ -120,7 +122,11 @@ def test_wrong_wishes_are_refused(key: str, value: str) -> None:
 
 
 @settings(deadline=None)
-@given(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20).map(lambda t: t + "\n\t\b"[: len(t) % 4]))
+@given(
+    st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20).map(
+        lambda t: t + "\n\t\b"[: len(t) % 4]
+    )
+)
 @example('C:\\new "dir"\\# x ')
 def test_any_text_can_be_written_and_is_read_back(text: str) -> None:
     data = edit(b"[wsl2]\n", {"wsl2.kernelCommandLine": text})
@@ -151,7 +157,9 @@ FILES = st.builds(
     ),
 )
 CHANGES = st.dictionaries(
-    st.sampled_from(["wsl2.memory", "wsl2.swap", "wsl2.networkingMode", "general.instanceIdleTimeout", "wsl2.kernel"]),
+    st.sampled_from(
+        ["wsl2.memory", "wsl2.swap", "wsl2.networkingMode", "general.instanceIdleTimeout", "wsl2.kernel"]
+    ),
     st.just(""),
     min_size=1,
     max_size=3,
@@ -202,7 +210,9 @@ def test_any_file_survives_but_for_the_keys_we_set(data: bytes, chosen: tuple[li
 def test_one_change_touches_one_place_only(data: bytes, name: str) -> None:
     after = edit(data, {name: GOOD[name]})
     assume(after != data)
-    prefix = next((i for i, (a, b) in enumerate(zip(data, after, strict=False)) if a != b), min(len(data), len(after)))
+    prefix = next(
+        (i for i, (a, b) in enumerate(zip(data, after, strict=False)) if a != b), min(len(data), len(after))
+    )
     suffix = len(data) - prefix
     while suffix and data[len(data) - suffix :] != after[len(after) - suffix :]:
         suffix -= 1

@@ -74,7 +74,8 @@ def test_integers(raw: str, number: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "flag"), [("TRUE", "true"), ("1", "true"), ("False", "false"), ("0", "false"), ("on", None), ("2", None)]
+    ("raw", "flag"),
+    [("TRUE", "true"), ("1", "true"), ("False", "false"), ("0", "false"), ("on", None), ("2", None)],
 )
 def test_booleans(raw: str, flag: str | None) -> None:
     parsed = read(f"[wsl2]\ndhcp={raw}\n")
@@ -122,7 +123,7 @@ def test_keys_in_the_wrong_section_or_file_are_named_with_the_right_one() -> Non
         ('kernel="a # b"', "a # b"),
         ('kernel=" a "', " a "),
         ('kernel=a" b "c', "a b c"),
-        (r'kernel=\"a\"', '"a"'),
+        (r"kernel=\"a\"", '"a"'),
         (r"kernel=C:\\k", r"C:\k"),
         (r"kernel=a\tb\nc\bd", "a\tb\nc\bd"),
         ("kernel=a\\\nb", "ab"),
@@ -340,7 +341,10 @@ WORDS = st.sampled_from(
 
 
 @settings(deadline=None)
-@given(st.one_of(st.binary(max_size=60), st.lists(WORDS, max_size=25).map(lambda w: "".join(w).encode())), st.booleans())
+@given(
+    st.one_of(st.binary(max_size=60), st.lists(WORDS, max_size=25).map(lambda w: "".join(w).encode())),
+    st.booleans(),
+)
 def test_reading_never_fails(data: bytes, conf: bool) -> None:
     parsed = parse(data, "wslconf" if conf else "wslconfig", **HOST)
     assert all(p.message for p in parsed.problems)

@@ -16,7 +16,9 @@ from wizard.outputs.wslconfig import WslAdvice, edit, parse, tune
 GIB = 1 << 30
 
 
-def advise(ram: float | None = 32, cpus: int | None = 16, weights: float | None = 5, gpus: int = 1, **more: object) -> WslAdvice:
+def advise(
+    ram: float | None = 32, cpus: int | None = 16, weights: float | None = 5, gpus: int = 1, **more: object
+) -> WslAdvice:
     existing = more.pop("existing", None)
     return tune(
         host_ram_bytes=None if ram is None else round(ram * GIB),
@@ -61,7 +63,10 @@ def test_processors(cpus: int | None, wanted: str | None) -> None:
 
 
 def test_offload_and_multimodal_are_needed() -> None:
-    plain, both = advise(128, weights=60), advise(128, weights=60, cpu_offload_bytes=30 * GIB, multimodal=True)
+    plain, both = (
+        advise(128, weights=60),
+        advise(128, weights=60, cpu_offload_bytes=30 * GIB, multimodal=True),
+    )
     assert both.need_bytes - plain.need_bytes == 38 * GIB
     assert value(both, "wsl2.memory") == "104GB"
     assert both.fits is True  # 46 are needed, 106 with the weights, 104 can be had
@@ -144,7 +149,9 @@ def test_the_users_choice_takes_the_place_of_ours() -> None:
 
 def test_warnings_name_what_hurts() -> None:
     text = "[wsl2]\nnetworkingMode=mirrored\nmemory=64GB\nswapFile=D:\\\\s.vhdx\nswap=50GB\ngpuSupport=false\n[experimental]\nsparseVhd=true\n"
-    drive = Mount("/mnt/d", "9p", MountKind.WINDOWS_DRIVE, "D:\\", free_bytes=Fact(10 * GIB), windows_path="D:\\")
+    drive = Mount(
+        "/mnt/d", "9p", MountKind.WINDOWS_DRIVE, "D:\\", free_bytes=Fact(10 * GIB), windows_path="D:\\"
+    )
     machine = wsl_machine(desktop=True, mounts=(drive,))
     advice = advise(existing=text, machine=machine)
     found = " ".join(advice.warnings)
@@ -152,7 +159,10 @@ def test_warnings_name_what_hurts() -> None:
         assert word in found
     assert any("Docker Desktop" in n for n in advice.notes)
     without_docker = replace(machine, docker=replace(machine.docker, cli=Fact(None, "", "not installed")))
-    assert not any("mirrored" in w for w in advise(existing="[wsl2]\nnetworkingMode=mirrored", machine=without_docker).warnings)
+    assert not any(
+        "mirrored" in w
+        for w in advise(existing="[wsl2]\nnetworkingMode=mirrored", machine=without_docker).warnings
+    )
     assert not advise(existing="[wsl2]\nmemory=16GB\n", machine=wsl_machine()).warnings
 
 
@@ -162,6 +172,15 @@ def test_the_swap_file_needs_room_on_the_system_drive() -> None:
     full = replace(machine, wsl=replace(machine.wsl, host_free_disk_bytes=Fact(3 * GIB)))
     assert any("3.0 GiB free" in w for w in advise(machine=full).warnings)
     assert not advise(machine=machine).warnings
+    # On a drive that is not seen nothing is known; on a network drive it is slow.
+    assert not advise(existing="[wsl2]\nswapFile=Q:\\\\s.vhdx\n", machine=full).warnings
+    assert any(
+        "network" in w
+        for w in advise(existing="[wsl2]\nswapFile=\\\\\\\\nas\\\\s.vhdx\n", machine=machine).warnings
+    )
+    share = Mount("/mnt/z", "9p", MountKind.NETWORK, "Z:\\", windows_path="Z:\\")
+    shared = advise(existing="[wsl2]\nswapFile=z:\\\\s.vhdx\n", machine=wsl_machine(mounts=(share,)))
+    assert any("network" in w for w in shared.warnings)
 
 
 SIZES = st.integers(0, 1500 << 10).map(lambda mib: mib / 1024)  # GiB

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from wizard.facts import Machine
+from wizard.facts import Machine, MountKind
 from wizard.i18n import _
+from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.parse import GIB, Parsed, parse
 
 _BASE_GIB, _PER_GPU_GIB, _SPARE_GIB, _MULTIMODAL_GIB = 4.0, 2.0, 2.0, 8.0
@@ -120,6 +121,7 @@ def tune(
                     "This needs about {need:.0f} GiB of RAM in WSL, but only {cap:.1f} GiB of {ram:.0f} GiB can be given to it without starving Windows: take a smaller model, less CPU offload or fewer GPUs, or add RAM."
                 ).format(need=need, cap=cap, ram=ram),
             )
+    warnings += _swap_disk_warnings(current, _swap_bytes(current, settings), machine)
     processors = _processors_setting(current, host_cpus, gpu_count)
     if processors is not None:
         settings.append(processors)
@@ -240,6 +242,14 @@ def _swap_setting(current: Parsed, memory: Setting, memory_gib: int) -> Setting:
     return Setting("wsl2.swap", value, why, own.raw)
 
 
+def _swap_bytes(current: Parsed, settings: list[Setting]) -> int | None:
+    """The swap that will be there: as advised, else as the file has it."""
+    value = next((s.value for s in settings if s.key == "wsl2.swap"), None)
+    if value is not None:
+        return keys.parse_size(value)
+    return None if current.effective is None else current.effective.swap_bytes
+
+
 def _processors_setting(current: Parsed, host_cpus: int | None, gpu_count: int) -> Setting | None:
     own = current.get("wsl2.processors")
     if host_cpus is None:
@@ -342,32 +352,34 @@ def _file_warnings(current: Parsed, host_ram_bytes: int | None, machine: Machine
         )
     if not effective.gpu_support:
         warnings.append(_("gpuSupport is off (or safeMode is on): no GPU can be seen inside WSL."))
-    warnings += _swap_disk_warnings(current, machine)
     return warnings
 
 
-def _swap_disk_warnings(current: Parsed, machine: Machine | None) -> list[str]:
+def _swap_disk_warnings(current: Parsed, swap_bytes: int | None, machine: Machine | None) -> list[str]:
+    """Whether the disk that the swap file lies on is known to be too full or too slow for it."""
     effective = current.effective
-    if machine is None or effective is None:
+    if machine is None or effective is None or not swap_bytes:
         return []
-    swap = effective.swap_bytes
-    if swap is None or swap == 0:
-        return []
-    drive = effective.swap_file[:2].upper() if effective.swap_file[1:2] == ":" else ""
-    free = None
-    if drive:
-        for mount in machine.mounts:
-            if (mount.windows_path or "").upper().startswith(drive):
-                free = mount.free_bytes.value
-    elif machine.wsl is not None:
-        free = machine.wsl.host_free_disk_bytes.value
-    if free is not None and free < swap:
+    path = effective.swap_file
+    drive = path[:2].upper() if path[1:2] == ":" else ""
+    mount = next(
+        (m for m in machine.mounts if drive and (m.windows_path or "").upper().startswith(drive)), None
+    )
+    if path.startswith("\\\\") or (mount is not None and mount.kind is MountKind.NETWORK):
         return [
             _(
-                "the swap file may grow to {swap:.0f} GiB, but its disk {drive} has only {free:.1f} GiB free."
-            ).format(swap=swap / GIB, drive=drive or "C:", free=free / GIB)
+                "swapFile={path} lies on a network drive: WSL slows to a crawl or does not start with it."
+            ).format(path=path)
         ]
-    return []
+    free = None
+    if mount is not None:
+        free = mount.free_bytes.value
+    elif not drive and machine.wsl is not None:
+        free = machine.wsl.host_free_disk_bytes.value
+    if free is None or free >= swap_bytes:
+        return []
+    text = _("the swap file may grow to {swap:.0f} GiB, but its disk {drive} has only {free:.1f} GiB free.")
+    return [text.format(swap=swap_bytes / GIB, drive=drive or "C:", free=free / GIB)]
 
 
 __all__ = ["Setting", "WslAdvice", "tune"]
