@@ -333,6 +333,30 @@ def test_spellings_are_written_in_full() -> None:
     assert args.argv == ("--tokenizer-mode", "mistral", "--no-enable-prefix-caching")
 
 
+def test_a_relative_found_by_its_shape_keeps_its_own_file_formats(book: RecipeBook) -> None:
+    from wizard.models.info import ModelInfo
+
+    model = ModelInfo(
+        source="/models/my-fine-tune",
+        is_local=True,
+        architecture="Mistral3ForConditionalGeneration",
+        num_layers=34,
+        hidden_size=4096,
+        intermediate_size=14336,
+    )
+    hit = book.find(model)
+    assert hit is not None
+    assert hit[0].id == "ministral-3"
+    args = serve_args(*hit, ["tool_calling"], ADA, releases.load("0.33.0"))
+    assert args.argv == ("--enable-auto-tool-choice", "--tool-call-parser", "mistral")
+    assert {item.what for item in args.left_out} == {
+        "--tokenizer-mode mistral", "--config-format mistral", "--load-format mistral",
+    }  # fmt: skip
+    itself = book.find("mistralai/Ministral-3-8B-Instruct-2512")
+    assert itself is not None
+    assert "--load-format" in serve_args(*itself, [], ADA, releases.load("0.33.0")).argv
+
+
 def test_intents_ask_for_features_that_some_recipe_has(book: RecipeBook) -> None:
     keys = {f.key for r in book.recipes for f in r.features}
     assert {k for wanted in INTENT_FEATURES.values() for k in wanted} <= keys

@@ -131,12 +131,16 @@ def serve_args(
         if feature is None or not _allowed(feature, variant, hardware):
             continue
         given = _feature_args(feature, variant, hardware, (modes or {}).get(key))
-        found = split_args(given, feature.description, f"recipe {recipe.id}: features.{key}")
+        reason = _(feature.description) if recipe.packaged else feature.description
+        found = split_args(given, reason, f"recipe {recipe.id}: features.{key}")
         if release is not None and feature.first_release and _older(release, feature.first_release):
             found, gone = _too_early(found, feature.first_release, release)
             left += gone
         args += found
         used.append(key)
+    if variant.by_shape:
+        args, gone = _without_formats(args)
+        left += gone
     args = last_wins(args, release)
     made = RecipeArgs(
         tuple(args),
@@ -150,6 +154,19 @@ def serve_args(
     from wizard.recipes.adapt import adapt
 
     return adapt(made, release, reranks="rerank" in variant.intents)
+
+
+# How the files of a published checkpoint are read; a fine-tune of it may be stored in another way.
+_FORMATS = frozenset({"--tokenizer-mode", "--config-format", "--load-format", "--quantization"})
+
+
+def _without_formats(args: list[ArgWithReason]) -> tuple[list[ArgWithReason], list[LeftOut]]:
+    from wizard.releases.parse import normal_spelling
+
+    why = _("the model was recognised by its shape, and its files may be of another format")
+    kept = [a for a in args if normal_spelling(a.flag) not in _FORMATS]
+    gone = [LeftOut(" ".join(a.argv), why, (), a.source) for a in args if normal_spelling(a.flag) in _FORMATS]
+    return kept, gone
 
 
 def _older(release: Release, first: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,8 @@ class RecipeBook:
         """The recipe and variant for a repository id, a folder, or an inspected model; None if there is none.
 
         A repository id counts first, then a folder's name (also of a Hugging Face cache), then the
-        architecture together with the sizes and the quantization of the model.
+        architecture together with the sizes and the quantization of the model: then the variant says
+        ``by_shape``, and its file formats are not taken over.
         """
         if isinstance(model, str):
             return self._find_name(model)
@@ -79,7 +80,7 @@ class RecipeBook:
                 score = 2 if (_quantization(found[1]) or "") == (model.quantization or "") else 1
                 if best is None or score > best[0]:
                     best = (score, found)
-        return best[1] if best else None
+        return (best[1][0], replace(best[1][1], by_shape=True)) if best else None
 
 
 def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:

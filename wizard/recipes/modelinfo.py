@@ -6,6 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
+from wizard.i18n import _
 from wizard.models.info import ModelInfo
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ def model_info(variant: Variant) -> ModelInfo:
             # The count is the default model's; another checkpoint may be one of another size.
             parameters=parameters_of(variant.parameter_count) if variant.key == "default" else None,
             weight_bytes=int(minimum / _VRAM_FACTOR) if minimum else None,
-            weight_source=f"the recipe's least VRAM / {_VRAM_FACTOR}",
+            weight_source=_("the recipe's least VRAM / {factor}").format(factor=_VRAM_FACTOR),
             quantization=_METHODS.get(variant.precision),
             kv_layout_known=False,
-            notes=("known by the recipe's figures only: layers and heads are not known",),
+            notes=(_("known by the recipe's figures only: layers and heads are not known"),),
         )
     from wizard.models.inspect import from_config
 

@@ -232,6 +232,7 @@ class Variant:
     min_release: str | None = None
     parameter_count: str | None = None  # "35B", of the recipe when the variant is its default model
     facts: ModelFacts | None = None
+    by_shape: bool = False  # found by architecture and sizes: a relative of this checkpoint, not itself
 
     @property
     def weight_bytes(self) -> int | None:

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from wizard.i18n import _
+
 Path = tuple[object, ...]  # keys and indexes from the top: ("variants", "fp8", "extra_args", 1)
 
 _MAX_BYTES = 2_000_000  # a recipe has some 10 kB; more is not a recipe
@@ -47,7 +49,7 @@ class YamlDocument:
 def parse(text: str) -> YamlDocument:
     """The document in ``text``. Raises :class:`YamlFault` for anything that is not one YAML document."""
     if len(text) > _MAX_BYTES:
-        raise YamlFault(f"{len(text)} characters are too many for a recipe", None)
+        raise YamlFault(_("{count} characters are too many for a recipe").format(count=len(text)), None)
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -77,7 +79,7 @@ class _Builder:
         self.count += 1
         # Aliases inside aliases multiply: a small text can stand for billions of nodes.
         if self.count > _MAX_NODES or depth > _MAX_DEPTH:
-            raise YamlFault("too deeply nested, or too many aliases, for a recipe", line)
+            raise YamlFault(_("too deeply nested, or too many aliases, for a recipe"), line)
         self.document.lines.setdefault(path, line)
         kind = node.id
         if kind == "mapping":
@@ -92,7 +94,7 @@ class _Builder:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if key_node.id != "scalar":
-                raise YamlFault("a key must be plain text", line)
+                raise YamlFault(_("a key must be plain text"), line)
             key = str(key_node.value)
             if str(key_node.tag).endswith(":merge"):
                 given = self.build(value_node, (*path, "<<"), depth + 1)
