@@ -11,7 +11,6 @@ from wizard.host import CommandResult, Host
 from wizard.i18n import _
 from wizard.probes.common import (
     ENGLISH,
-    GIB,
     as_dict,
     as_list,
     as_size,
@@ -43,12 +42,15 @@ def probe(host: Host) -> Docker:
         return replace(_absent(host, desktop), desktop_on_windows=desktop)
     info = host.run(INFO, TIMEOUT_S, env=ENGLISH)
     data = as_dict(parse_json(info.text))
+    if info.timed_out:
+        # Whatever else is asked of it would hang as well.
+        return _broken("hang", failure(info), desktop)
     if _is_integration_stub(info):
         return _broken("integration_off", _first_line(info), desktop)
     client = _client_version(host, data)
     if client.value is not None and "podman" in client.value.lower():
         return replace(_broken("podman", _("This docker command is Podman's"), desktop), cli=client)
-    if not data and not info.timed_out:
+    if not data:
         data = parse_info_text(_text_info(host))
     compose = _compose_version(host, data)
     if not as_text(data.get("ServerVersion")) and not _has_server(data):
@@ -156,8 +158,6 @@ def _has_server(data: dict[str, Any]) -> bool:
 
 
 def _fault(info: CommandResult, data: dict[str, Any], desktop: bool) -> tuple[str, str]:
-    if info.timed_out:
-        return "hang", failure(info)
     errors = "\n".join(str(e) for e in as_list(data.get("ServerErrors")))
     said = "\n".join((errors, info.error_text, info.text if not data else ""))
     lines = [line.strip() for line in said.splitlines() if line.strip()]
@@ -276,8 +276,3 @@ def _images(host: Host) -> tuple[str, ...]:
     result = host.run(IMAGES, TIMEOUT_S, env=ENGLISH)
     names = [line.strip() for line in result.text.splitlines()] if result.ok else []
     return unique(name for name in names if "vllm" in name.lower() and not name.endswith(":<none>"))
-
-
-def memory_text(docker: Docker) -> str:
-    size = docker.memory_bytes.value
-    return _("{gib:.1f} GiB").format(gib=size / GIB) if size else ""

@@ -24,7 +24,6 @@ from wizard.probes.common import (
     as_text,
     failure,
     gib,
-    read,
     version_tuple,
 )
 from wizard.probes.gpu_names import (
@@ -378,9 +377,3 @@ def parse_table(text: str) -> list[Gpu]:
             _gpu(index, name, None, total, free, None, display, "nvidia-smi", tuple(processes.get(index, ())))
         )
     return gpus
-
-
-def module_version(host: Host) -> str | None:
-    """The version of the loaded kernel module, where there is one."""
-    match = re.search(r"Module\s+(\d[\d.]+)", read(host, "/proc/driver/nvidia/version", 4096) or "")
-    return match.group(1) if match else None

@@ -10,7 +10,8 @@ from wizard.host import Host
 from wizard.i18n import _
 from wizard.probes.common import ENGLISH, as_dict, as_text, failure, parse_json
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 4.0
+UV_TIMEOUT_S = 1.5
 OTHER_VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 # Asked in one go, since each start of an interpreter costs tens of milliseconds.
 QUESTION = (
@@ -60,7 +61,7 @@ def _uv(host: Host) -> Fact[str]:
     candidates = ["uv"] if host.which("uv") else []
     candidates += [p for p in (f"{host.home}/.local/bin/uv", f"{host.home}/.cargo/bin/uv") if host.exists(p)]
     for program in candidates[:1]:
-        result = host.run([program, "--version"], TIMEOUT_S)
+        result = host.run([program, "--version"], UV_TIMEOUT_S)
         match = re.search(r"uv\s+(\d+\.\d+[\w.+-]*)", result.text)
         if result.ok and match:
             return known(match.group(1), program)
@@ -74,7 +75,7 @@ def _glibc(host: Host, told: str | None) -> Fact[str]:
     match = re.search(r"glibc\s+(\d+\.\d+)", told or "")
     if match:
         return known(match.group(1), "python3")
-    result = host.run(["ldd", "--version"], 3, env=ENGLISH)
+    result = host.run(["ldd", "--version"], 2, env=ENGLISH)
     said = result.text + result.error_text
     if "musl" in said:
         return unknown(_("this system uses musl instead of glibc: vLLM's wheels do not run on it"), "ldd")

@@ -171,7 +171,8 @@ def python_tools(machine: Machine) -> list[Problem]:
                 python.glibc.reason,
             )
         )
-    if not python.uv.known:
+    # A uv that is there and does not answer is named by its probe.
+    if not python.uv.known and not python.uv.source:
         found.append(_no_uv(machine))
     if python.compiler.value is False:
         commands = ("sudo apt-get install -y build-essential",) if uses_apt(machine) else ()
