@@ -219,6 +219,9 @@ def _option(data: Mapping[str, Any], rules: ParserRules) -> Option:
         optional=data.get("optional", False),
         action=data.get("action"),
         keys=tuple(data.get("keys", ())),
+        closed=data.get("closed", False),
+        key_types=data.get("keys", {}),
+        none_choice=choices is not None and None in choices,
         known_values=tuple(data.get("known", ())),
         default_computed=data.get("default_computed", False),
     )

@@ -241,7 +241,7 @@ def _option(reader: Reader, declared: Declared, parser: Mapping[str, Any]) -> di
     action_name = _action_name(action)
     option["kind"] = _kind(action_name, value_type, nargs, choices, kwargs)
     option["type"] = value_type["name"]
-    for key in ("optional", "keys", "auto"):
+    for key in ("optional", "keys", "closed", "auto"):
         if value_type.get(key):
             option[key] = value_type[key]
     if isinstance(choices, Opaque):
@@ -257,6 +257,11 @@ def _option(reader: Reader, declared: Declared, parser: Mapping[str, Any]) -> di
         option["nargs"] = str(nargs)
     if action_name not in (None, "store"):
         option["action"] = action_name
+    if action_name == "LoRAParserAction" and isinstance(action, type):
+        module = reader.class_nodes[action][0]
+        path_class = reader.lookup(module, "LoRAModulePath")
+        if isinstance(path_class, type):
+            option["keys"] = dict.fromkeys(f.name for f in reader.fields(path_class))
     default = kwargs.get("default", False if action_name == "store_true" else None)
     plain, static = _plain_default(default)
     if static:
@@ -340,27 +345,21 @@ def _interpreted_type(reader: Reader, value: Interpreted) -> dict[str, Any]:
     if name == "nullable_str":
         return {"name": "str", "optional": True}
     if name == "parse_dataclass":
-        cls = value.scope.names.get("dataclass_cls")
-        spec = value.node.args
-        if spec.defaults and not isinstance(value.node, ast.Lambda):
-            named = dict(zip([a.arg for a in spec.args][-len(spec.defaults) :], spec.defaults, strict=False))
-            if "cls" in named:
-                try:
-                    cls = reader.evaluate(named["cls"], value.scope)
-                except (NotReadable, Undecided):
-                    cls = None
+        cls = value.default_of("cls") or value.scope.names.get("dataclass_cls")
         return _dataclass_type(reader, cls)
     if name in ("from_cli", "from_json"):
         if "int(" in source or "CompilationConfig" in source:
             return {"name": "json_or_level"}
         return {"name": "json"}
     if isinstance(value.node, ast.Lambda):
-        for default in value.node.args.defaults:  # lambda x, f=SomeConfig: f(**json.loads(x))
-            captured = reader.evaluate(default, value.scope)
+        for captured in value.defaults:  # lambda x, f=SomeConfig: f(**json.loads(x))
             if isinstance(captured, Interpreted):
                 return _interpreted_type(reader, captured)
             if isinstance(captured, type):
-                return _dataclass_type(reader, captured)
+                described = _dataclass_type(reader, captured)
+                described["keys"] = dict.fromkeys(described.get("keys", ()))  # types are not checked then
+                described["closed"] = True
+                return described
         if "json.loads" in source:
             return {"name": "json"}
         if ".lower()" in source and "replace('-', '_')" in source:
@@ -371,11 +370,68 @@ def _interpreted_type(reader: Reader, value: Interpreted) -> dict[str, Any]:
 
 def _dataclass_type(reader: Reader, cls: Any) -> dict[str, Any]:
     described: dict[str, Any] = {"name": "dataclass"}
-    if isinstance(cls, type):
-        keys = [f.name for f in reader.fields(cls) if f.init]
+    if isinstance(cls, type) and reader.is_dataclass(cls):
+        free = _freely_read(reader, cls)
+        keys = {
+            f.name: None if f.name in free or "SkipValidation" in f.annotation_text else _simple_type(f.type)
+            for f in reader.fields(cls)
+            if f.init
+        }
         if keys:
             described["keys"] = keys
+            described["closed"] = _refuses_other_keys(reader, cls)
     return described
+
+
+def _freely_read(reader: Reader, cls: type) -> set[str]:
+    """Fields with a validator that runs before pydantic's own: what they take cannot be told from the type."""
+    names: set[str] = set()
+    for part in cls.__mro__:
+        if part not in reader.class_nodes:
+            continue
+        for statement in reader.class_nodes[part][1].body:
+            for decorator in getattr(statement, "decorator_list", ()):
+                if not isinstance(decorator, ast.Call) or "validator" not in ast.unparse(decorator.func):
+                    continue
+                if re.search(r"mode=['\"](before|wrap|plain)['\"]", ast.unparse(decorator)):
+                    named = [a.value for a in decorator.args if isinstance(a, ast.Constant)]
+                    names.update(str(n) for n in named)
+    if "*" in names:
+        names.update(f.name for f in reader.fields(cls))
+    return names
+
+
+def _refuses_other_keys(reader: Reader, cls: type) -> bool:
+    """Whether the class, or the decorator that all config classes use, forbids keys that it does not have."""
+    module, node, _scope = reader.class_nodes[cls]
+    decorators = " ".join(ast.unparse(d) for d in node.decorator_list)
+    if "forbid" in decorators:
+        return True
+    decorator = reader.lookup(module, "config")
+    return isinstance(decorator, Interpreted) and "forbid" in ast.unparse(decorator.node)
+
+
+def _simple_type(hint: Any) -> Any:
+    """What a key of a JSON option may hold: names of plain types, or a list of the allowed words.
+
+    ``["int", "null"]``, ``{"one_of": [...]}``; None where a value cannot be judged (a nested class, a validator).
+    """
+    origin = typing.get_origin(hint)
+    if origin is typing.Union:
+        parts = [_simple_type(h) for h in typing.get_args(hint)]
+        if any(not isinstance(p, list) for p in parts):
+            return None
+        return sorted({name for p in parts for name in p})
+    if origin is typing.Literal:
+        values = typing.get_args(hint)
+        return [f"={v}" for v in values] if all(isinstance(v, (str, int)) for v in values) else None
+    for kind, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, "str"), (type(None), "null")):
+        if hint is kind:
+            return [name]
+    for kind, name in ((list, "list"), (dict, "dict")):
+        if hint is kind or origin is kind:
+            return [name]
+    return None
 
 
 def _plain_choices(choices: Any) -> list[Any]:

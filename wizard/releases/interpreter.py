@@ -15,6 +15,7 @@ import argparse
 import ast
 import builtins
 import collections.abc
+import copy
 import dataclasses
 import enum
 import functools
@@ -79,6 +80,7 @@ class FieldStub:
         self.default = default
         self.default_factory = default_factory
         self.init = init
+        self.annotation_text = ""
 
 
 class FieldInfo:
@@ -104,12 +106,22 @@ class Interpreted:
         self.scope = scope
         self.owner = owner  # the class it was defined in, for super()
         self.bound: tuple[Any, ...] = ()
+        # Defaults belong to the moment of definition: a closure made in a loop keeps that round's value.
+        spec = node.args
+        self.defaults = [reader._try(d, scope) for d in spec.defaults]
+        self.keyword_defaults = [reader._try(d, scope) if d is not None else None for d in spec.kw_defaults]
         self.name = "lambda" if isinstance(node, ast.Lambda) else node.name
 
     def bind(self, first: Any) -> Interpreted:
-        copy = Interpreted(self.reader, self.node, self.scope, self.owner)
-        copy.bound = (first,)
-        return copy
+        twin = copy.copy(self)
+        twin.bound = (first,)
+        return twin
+
+    def default_of(self, parameter: str) -> Any:
+        """The default value of a parameter, or None."""
+        names = [a.arg for a in (*self.node.args.posonlyargs, *self.node.args.args)]
+        named = dict(zip(names[len(names) - len(self.defaults) :], self.defaults, strict=False))
+        return named.get(parameter)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.reader.call_interpreted(self, (*self.bound, *args), kwargs)
@@ -489,6 +501,7 @@ class Reader:
                     continue
                 name = statement.target.id
                 field = FieldStub(name, self.annotation(statement.annotation, scope))
+                field.annotation_text = annotation_text
                 if statement.value is not None:
                     value = self._try(statement.value, scope)
                     if isinstance(value, FieldStub):
@@ -748,8 +761,7 @@ class Reader:
                 if part in self.class_nodes:
                     value = self.class_attribute(part, name)
                     if isinstance(value, Interpreted):
-                        function = Interpreted(self, value.node, value.scope, value.owner)
-                        return function.bind(base.first)
+                        return value.bind(base.first)
                     return value
             raise NotReadable(f"super().{name}")
         if name == "__name__" and isinstance(base, type):
@@ -905,7 +917,7 @@ class Reader:
     ) -> None:
         spec = function.node.args
         positional = [*spec.posonlyargs, *spec.args]
-        defaults: list[ast.expr | None] = [None] * (len(positional) - len(spec.defaults)) + list(spec.defaults)
+        without = len(positional) - len(function.defaults)
         remaining = dict(kwargs)
         for index, parameter in enumerate(positional):
             if index < len(args):
@@ -913,19 +925,15 @@ class Reader:
             elif parameter.arg in remaining:
                 scope.names[parameter.arg] = remaining.pop(parameter.arg)
             else:
-                default = defaults[index]
                 scope.names[parameter.arg] = (
-                    self._try(default, function.scope) if default is not None else Opaque(parameter.arg)
+                    function.defaults[index - without] if index >= without else Opaque(parameter.arg)
                 )
         if positional and args:
             scope.first = args[0]
         if spec.vararg:
             scope.names[spec.vararg.arg] = tuple(args[len(positional) :])
-        for parameter, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=False):
-            if parameter.arg in remaining:
-                scope.names[parameter.arg] = remaining.pop(parameter.arg)
-            else:
-                scope.names[parameter.arg] = self._try(default, function.scope) if default else None
+        for parameter, default in zip(spec.kwonlyargs, function.keyword_defaults, strict=False):
+            scope.names[parameter.arg] = remaining.pop(parameter.arg, default)
         if spec.kwarg:
             scope.names[spec.kwarg.arg] = remaining
 
@@ -1121,8 +1129,8 @@ class Reader:
 
 
 def _as_load(target: ast.expr) -> ast.expr:
-    copy = ast.parse(ast.unparse(target), mode="eval").body
-    return ast.copy_location(copy, target)
+    loaded = ast.parse(ast.unparse(target), mode="eval").body
+    return ast.copy_location(loaded, target)
 
 
 def _class_statements(node: ast.ClassDef) -> Iterator[ast.stmt]:

@@ -7,6 +7,8 @@ parser it goes on after the first fault, so that every one can be named.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import difflib
 import json
 import re
@@ -151,6 +153,10 @@ def _short(text: str) -> str:
 def check_value(option: Option, text: str, release: Release) -> None:
     """Raise :class:`BadValue` if one value of an option would be refused."""
     if option.optional and text in ("", "None"):
+        if option.choices is not None and not option.none_choice and not option.computed_choices:
+            raise BadValue(
+                _("{value!r} is not one of: {choices}").format(value=text, choices=", ".join(option.choices))
+            )
         return
     if option.also_auto and (text.strip() == "-1" or text.strip().lower() == "auto"):
         return
@@ -177,14 +183,56 @@ def _check_dataclass(option: Option, text: str, release: Release) -> None:
     if not isinstance(value, dict):
         raise BadValue(_("{value!r} is not a JSON object").format(value=_short(text)))
     unknown = [k for k in value if option.keys and k not in option.keys]
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], option.keys, 1)
-        hint = _(" (is {near!r} meant?)").format(near=near[0]) if near else ""
-        raise BadValue(
-            _("{flag} has no key {key!r}{hint}; keys: {keys}").format(
-                flag=option.flag, key=unknown[0], hint=hint, keys=", ".join(option.keys)
+    if unknown and option.closed:
+        raise BadValue(_unknown_key(option, unknown[0]))
+    for key, item in value.items():
+        allowed = option.key_types.get(key)
+        if allowed is not None and not fits_type(item, allowed):
+            raise BadValue(
+                _("{flag}: {key} cannot be {value}; allowed: {allowed}").format(
+                    flag=option.flag, key=key, value=json.dumps(item), allowed=", ".join(a.lstrip("=") for a in allowed)
+                )
             )
+
+
+def _unknown_key(option: Option, key: str) -> str:
+    near = difflib.get_close_matches(key, option.keys, 1)
+    hint = _(" (is {near!r} meant?)").format(near=near[0]) if near else ""
+    return _("{flag} has no key {key!r}{hint}; keys: {keys}").format(
+        flag=option.flag, key=key, hint=hint, keys=", ".join(option.keys)
+    )
+
+
+_TRUTHS = frozenset(("0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"))
+
+
+def fits_type(value: Any, allowed: Sequence[str]) -> bool:
+    """Whether pydantic takes a JSON value for one of the plain types or words, converting as it does."""
+    return any(_fits_one(value, name) for name in allowed)
+
+
+def _fits_one(value: Any, name: str) -> bool:
+    if name.startswith("="):
+        return str(value) == name[1:] and not isinstance(value, (bool, float))
+    if name == "null":
+        return value is None
+    if name == "str":
+        return isinstance(value, str)
+    if name == "list":
+        return isinstance(value, list)
+    if name == "dict":
+        return isinstance(value, dict)
+    if name == "bool":
+        return isinstance(value, bool) or (isinstance(value, (int, float)) and value in (0, 1)) or (
+            isinstance(value, str) and value.lower() in _TRUTHS
         )
+    if isinstance(value, str):
+        try:
+            number = float(value.strip())
+        except ValueError:
+            return False
+        return name == "float" or number.is_integer()
+    return isinstance(value, int) or (isinstance(value, float) and (name == "float" or value.is_integer()))
 
 
 # --- options -------------------------------------------------------------------------------------------------
@@ -282,10 +330,12 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
     found: list[Argument] = []
     position = 0
     only_positionals = False
+    model_seen = False
     while position < len(argv):
         token = argv[position]
         if only_positionals or not _looks_like_option(token, release):
             found.append(Argument((token,), "", None, "positional", (token,)))
+            model_seen = True
             position += 1
             continue
         if token == SEPARATOR:
@@ -308,7 +358,7 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
         values = [attached] if equals else []
         end = position + 1
         if not equals:
-            most = _most_values(option, keys)
+            most = _most_values(option, keys) if option is not None else _guess_values(name, keys, model_seen)
             while end < len(argv) and len(values) < most and not _looks_like_option(argv[end], release):
                 values.append(argv[end])
                 end += 1
@@ -320,11 +370,23 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
     return found
 
 
-def _most_values(option: Option | None, keys: tuple[str, ...]) -> int:
+def _guess_values(name: str, keys: tuple[str, ...], model_seen: bool) -> int:
+    """How many words after a flag that the release does not have belong to it: what another release says."""
+    from . import flag_spans, load
+
     if keys:
         return 1
-    if option is None:
-        return 0
+    runs = flag_spans(name)
+    if runs:
+        other = find_option(load(runs[-1][1]), name)[0]
+        if other is not None:
+            return _most_values(other, ())
+    return 1 << 20 if model_seen else 0
+
+
+def _most_values(option: Option, keys: tuple[str, ...]) -> int:
+    if keys:
+        return 1
     if option.action in ("store_true", "store_false", "bool", "help"):
         return 0
     if option.nargs in ("+", "*"):
@@ -334,9 +396,14 @@ def _most_values(option: Option | None, keys: tuple[str, ...]) -> int:
     return 1
 
 
+_NEGATIVE_DECIMAL = re.compile(r"^-\d*\.\d*$")
+
+
 def _looks_like_option(token: str, release: Release) -> bool:
     if len(token) < 2 or not token.startswith("-"):
         return False
+    if release.parser.dotted and _NEGATIVE_DECIMAL.match(token):
+        return True  # vLLM takes "-0.5" for an option with a dotted key
     if token == SEPARATOR:
         return True
     if _NUMBER.match(token):
@@ -361,7 +428,12 @@ def check_argv(argv: Sequence[str], version: str, conditions: Iterable[str] = ()
     release = load(version)
     problems: list[ArgProblem] = []
     has_model = False
-    for argument in take_apart(argv, release):
+    arguments = take_apart(argv, release)
+    words = sum(a.how == "positional" for a in arguments)
+    if release.parser.model_flag == "moved" and "entrypoint:api_server" not in conditions:
+        # The first --model is moved to the front: a model given there as well is one word too many.
+        has_model = any(a.flag == "--model" for a in arguments)
+    for argument in arguments:
         if argument.how == "positional":
             if has_model:
                 problems.append(_stray(argument, release))
@@ -369,13 +441,17 @@ def check_argv(argv: Sequence[str], version: str, conditions: Iterable[str] = ()
             continue
         problem = check_argument(argument, release, conditions)
         if problem is not None:
+            if problem.accepted and argument.option is not None and _most_values(argument.option, ()) == 0:
+                # vLLM makes JSON of it all the same; that JSON is then one word too many, or the model.
+                problem = dataclasses.replace(problem, accepted=words == 0)
+                words += 1
             problems.append(problem)
     return problems
 
 
 def refused(problems: Iterable[ArgProblem]) -> list[ArgProblem]:
     """Those for which the parser stops."""
-    return [p for p in problems if p.kind not in ("ok", "deprecated")]
+    return [p for p in problems if p.refused]
 
 
 def _stray(argument: Argument, release: Release) -> ArgProblem:
@@ -398,7 +474,7 @@ def check_argument(argument: Argument, release: Release, conditions: Iterable[st
             return ArgProblem(
                 "--model", "bad_value", _("with vllm serve, the model is given without --model, right after serve")
             )
-        if release.parser.model_flag == "moved":
+        if release.parser.model_flag == "moved" and argument.values:
             return ArgProblem(
                 "--model",
                 "deprecated",
@@ -408,6 +484,10 @@ def check_argument(argument: Argument, release: Release, conditions: Iterable[st
         _check_values(argument, option, release)
     except BadValue as error:
         return ArgProblem(argument.flag, "bad_value", str(error))
+    if argument.keys and not option.dotted:
+        return ArgProblem(
+            argument.flag, "bad_value", _("{flag} takes no keys after a dot").format(flag=option.flag), accepted=True
+        )
     if option.deprecated:
         return ArgProblem(
             argument.flag, "deprecated", _("{flag} is deprecated in {release}").format(flag=argument.flag, release=release.version)
@@ -417,13 +497,10 @@ def check_argument(argument: Argument, release: Release, conditions: Iterable[st
 
 def _check_values(argument: Argument, option: Option, release: Release) -> None:
     if argument.keys:
-        if not option.dotted:
-            raise BadValue(_("{flag} takes no keys after a dot").format(flag=option.flag))
         if not argument.values:
             raise BadValue(_("{flag} needs a value").format(flag=argument.written))
-        key = argument.keys[0].removesuffix("+")
-        if option.keys and key not in option.keys:
-            _check_dataclass(option, json.dumps({key: None}), release)
+        for value in _dotted_values(argument, option, release):
+            _check_one(value, option, release)
         return
     if _most_values(option, ()) == 0:
         if argument.attached:
@@ -446,7 +523,53 @@ def _check_values(argument: Argument, option: Option, release: Release) -> None:
                 raise BadValue(_("{flag} takes true or false").format(flag=option.flag))
         return
     for value in argument.values:
+        _check_one(value, option, release)
+
+
+def _check_one(value: str, option: Option, release: Release) -> None:
+    if option.action == "LoRAParserAction":
+        _check_lora_module(value, option)
+    elif option.dest == "config" and "--config" in option.flags and not value.endswith((".yaml", ".yml")):
+        raise BadValue(_("{flag} takes a file that ends in .yaml or .yml, not {value!r}").format(flag="--config", value=value))
+    else:
         check_value(option, value, release)
+
+
+def _check_lora_module(text: str, option: Option) -> None:
+    """``name=path``, or a JSON object with name and path."""
+    if text in ("", "None") or ("=" in text and "," not in text):
+        return
+    value = load_json(text)
+    known = set(option.keys) or {"name", "path", "base_model_name"}
+    if not isinstance(value, dict) or not {"name", "path"} <= value.keys() or not value.keys() <= known:
+        raise BadValue(
+            _("{flag} takes name=path, or JSON with name and path, not {value!r}").format(
+                flag=option.flag, value=_short(text)
+            )
+        )
+
+
+def _dotted_values(argument: Argument, option: Option, release: Release) -> list[str]:
+    """The JSON that vLLM makes of --option.key.key VALUE; nothing for a flag, which leaves it a stray word."""
+    if _most_values(option, ()) == 0:
+        return []
+    *outer, last = argument.keys
+    text = argument.values[0]
+    value: Any
+    if release.parser.dotted_list and last.endswith("+"):
+        last, value = last[:-1], text.split(",")
+    else:
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+            if release.parser.human_dotted:
+                with contextlib.suppress(BadValue):
+                    value = human_int(text)
+    nested: Any = {last: value}
+    for key in reversed(outer):
+        nested = {key: nested}
+    return [json.dumps(nested)]
 
 
 def negative_of(option: Option) -> str | None:

@@ -28,7 +28,10 @@ class Option:
     value_type: str = "str"  # how one value is read: see ``parse.READERS``
     optional: bool = False  # "" and "None" are read as no value
     action: str | None = None  # argparse's action or the release's own, where it is not "store"
-    keys: tuple[str, ...] = ()  # top-level keys of a JSON option that takes no others
+    keys: tuple[str, ...] = ()  # known top-level keys of a JSON option
+    closed: bool = False  # other keys than those are refused
+    key_types: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # see extract._simple_type
+    none_choice: bool = False  # "no value" is among the choices
     known_values: tuple[str, ...] = ()  # named values of an option that takes others too
     default_computed: bool = False  # the default is computed when the server starts
 
@@ -107,6 +110,12 @@ class ArgProblem:
     since: str | None = None
     until: str | None = None
     replacement: str | None = None
+    accepted: bool = False  # the parser takes it all the same
+
+    @property
+    def refused(self) -> bool:
+        """Whether the parser stops at it."""
+        return self.kind not in ("ok", "deprecated") and not self.accepted
 
 
 @dataclass(frozen=True)
