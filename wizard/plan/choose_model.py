@@ -83,8 +83,9 @@ def candidates(session: Session, bed: Bed, needs: rt.Needs) -> tuple[Candidate, 
             continue
         out.append(_judge(session, bed, needs, found.path, found.name, info, found))
         seen.add(found.name)
+    room = bed.total_bytes * max(1, len(bed.gpus))
     for recipe, variant in session.recipes.candidates():
-        if variant.model_id in seen:
+        if variant.model_id in seen or (variant.weight_bytes or 0) > room:
             continue
         seen.add(variant.model_id)
         info = variant.model_info()
