@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from wizard import fit_profile
 from wizard.fit_constants import GIB, MIB, constant
@@ -90,7 +91,7 @@ def tp_problem(info: ModelInfo, size: int) -> str | None:
     linear = integer(info.config.get("text_config") or info.config, "linear_num_key_heads") if isinstance(info.config.get("text_config") or info.config, dict) else None
     if linear and linear % size:
         return _("{heads} linear-attention heads cannot be divided by {n}").format(heads=linear, n=size)
-    block = quant.group_size or 0
+    block = (quant.group_size or 0) if quant.method in _STRICT_BLOCKS else 0
     for inner, what in ((arch.inter if not arch.experts else 0, _("MLP")), (arch.moe_inter, _("expert"))):
         if inner and inner % size:
             return _("the {what}'s inner size {inner} cannot be divided by {n}").format(what=what, inner=inner, n=size)
@@ -100,6 +101,10 @@ def tp_problem(info: ModelInfo, size: int) -> str | None:
     if tower and tower % size:
         return _("the vision tower's {heads} heads cannot be divided by {n}").format(heads=tower, n=size)
     return None
+
+
+# methods whose kernels take only whole quantization blocks; the others pad
+_STRICT_BLOCKS = frozenset(("fp8", "awq", "gptq", "auto-round", "compressed-tensors"))
 
 
 def valid_tp(info: ModelInfo, gpus: int) -> list[int]:
@@ -114,6 +119,12 @@ def fp8_cache_works(request: FitRequest) -> bool:
 
 
 # --- ways out ------------------------------------------------------------------------------------------------
+
+
+class _AtSomeLength(Protocol):
+    """The result and length of a changed request (and model), at the asked length or the longest round one."""
+
+    def __call__(self, changed: FitRequest, model: ModelInfo = ...) -> tuple[FitResult, int] | None: ...
 
 
 def ways_out(
@@ -161,17 +172,29 @@ def _candidates(
         return (tried, length) if tried is not None else None
 
     asked = request.max_model_len or info.max_model_len or 0
+    free = request.gpu_free_bytes
+    base: dict[str, str] = {}
+    if free is not None and result.budget_bytes > free and request.kv_cache_memory_bytes is None:
+        share, _why = choose_utilization(request.gpu_total_bytes, free, result.utilization, wsl=request.wsl)
+        base = {"gpu_memory_utilization": f"{share:.2f}"}
+        request = replace(request, gpu_memory_utilization=share)
+        hit = at_some_length(request)
+        if hit is not None:
+            yield 0.5, _with_length("utilization", _("utilization {share:.2f}, what is really free").format(share=share), base, hit[1], asked)
+        result = fit(info, request, calibration)
+    for distance, way in _changes(info, request, result, variants, gpus, works, at_some_length, asked, calibration):
+        yield distance, replace(way, changes={**base, **way.changes})
+
+
+def _changes(
+    info: ModelInfo, request: FitRequest, result: FitResult, variants: Sequence[ModelInfo], gpus: int, works: Callable[[FitRequest], FitResult | None],
+    at_some_length: _AtSomeLength, asked: int, calibration: Calibration | None,
+) -> Iterator[tuple[float, WayOut]]:  # fmt: skip
     longest = result.max_model_len_that_fits or 0
     length = next((n for n in LENGTHS if n <= longest), 0)
     if asked and LEAST_LENGTH <= length < asked and works(replace(request, max_model_len=length)):
         distance = 1.0 if length * 2 >= asked or length >= COMFORTABLE_LENGTH else 3.0
         yield distance, WayOut("shorter", _("a context of {n} tokens instead of {asked}").format(n=length, asked=asked), {"max_model_len": str(length)})
-    free = request.gpu_free_bytes
-    if free is not None and result.budget_bytes > free and request.kv_cache_memory_bytes is None:
-        share, _why = choose_utilization(request.gpu_total_bytes, free, result.utilization, wsl=request.wsl)
-        hit = at_some_length(replace(request, gpu_memory_utilization=share))
-        if hit is not None:
-            yield 0.5, _with_length("utilization", _("utilization {share:.2f}, what is really free").format(share=share), {"gpu_memory_utilization": f"{share:.2f}"}, hit[1], asked)
     if "image" in info.modalities and not fit_profile.images_off(request):
         hit = at_some_length(replace(request, limit_mm_per_prompt=dict.fromkeys(("image", "video", "audio"), 0)))
         if hit is not None:
@@ -216,7 +239,7 @@ def _candidates(
             yield 3.5, _with_length("eager", _("without CUDA graphs (slower)"), {"enforce_eager": "true"}, hit[1], asked)
     yield from _more_gpus(info, request, gpus, at_some_length, asked)
     if not request.cpu and not request.cpu_offload_bytes:
-        for gib in (2, 4, 8, 16, 32):
+        for gib in (2, 4, 8, 12, 16, 24, 32):
             if gib * GIB >= (info.weight_bytes or 0):
                 break
             hit = at_some_length(replace(request, cpu_offload_bytes=gib * GIB))
