@@ -558,6 +558,19 @@ def qwen3(size: str) -> models.Folder:
     return models.model(config, models.dense(config))
 
 
+def qwen3_vl_4b_fp8() -> models.Folder:
+    """Qwen/Qwen3-VL-4B-Instruct-FP8: block-wise FP8 in the language model, the vision tower as it was."""
+    config = models.qwen3_vl_config("4B")
+    config["quantization_config"] = {
+        "activation_scheme": "dynamic",
+        "fmt": "e4m3",
+        "quant_method": "fp8",
+        "weight_block_size": [128, 128],
+        "modules_to_not_convert": ["lm_head", "model.visual"],
+    }
+    return models.model(config, models.qwen3_vl(config, "fp8"))
+
+
 def qwen3_32b_awq() -> models.Folder:
     config = models.qwen3_config(5120, 64, 64, 25600, False)
     config["quantization_config"] = models.AWQ
@@ -625,10 +638,10 @@ def m_wsl2_rtx3060_model_on_d() -> Machine:
         "5.15.167.4-microsoft-standard-WSL2",
         "AMD Ryzen 5 5600X 6-Core Processor",
         AVX2,
-        12,
+        6,
         uv=None,
     )
-    m.memory(15.5, 14.1, 4, 12)
+    m.memory(7.7, 6.9, 2, 6)
     wsl2(
         m, 34282123264, 12, drives="CD", version="2.4.13.0", kernel="5.15.167.4-microsoft-standard-WSL2", build="10.0.22631.4751",
         labels=("WSL-Version", "Kernelversion", "WSLg-Version", "MSRDC-Version", "Direct3D-Version", "DXCore-Version", "Windows-Version"),
@@ -641,7 +654,7 @@ def m_wsl2_rtx3060_model_on_d() -> Machine:
         m,
         desktop=True,
         kernel="5.15.167.4-microsoft-standard-WSL2",
-        memory=16643026944,
+        memory=8270000128,
         compose="2.40.2-desktop.1",
     )
     config = (
@@ -661,6 +674,7 @@ def m_wsl2_rtx3060_model_on_d() -> Machine:
     m.file("/mnt/c/Users/user/.wslconfig", config)
     m.model_folder("/mnt/d/models/Qwen3-VL-8B-Instruct-AWQ-4bit", qwen3_vl_8b_awq())
     m.model_folder("/mnt/d/models/Qwen3-VL-8B-Instruct", qwen3_vl("8B"))
+    m.model_folder("/mnt/d/models/Qwen3-VL-4B-Instruct-FP8", qwen3_vl_4b_fp8())
     m.expect.update(
         {
             "wsl.wslconfig_path": "/mnt/c/Users/user/.wslconfig",
@@ -672,7 +686,11 @@ def m_wsl2_rtx3060_model_on_d() -> Machine:
                 "/usr/lib/wsl/drivers": "virtual",
             },
             "problems": ["python_too_old"],
-            "models": ["Qwen3-VL-8B-Instruct", "Qwen3-VL-8B-Instruct-AWQ-4bit"],
+            "models": [
+                "Qwen3-VL-4B-Instruct-FP8",
+                "Qwen3-VL-8B-Instruct",
+                "Qwen3-VL-8B-Instruct-AWQ-4bit",
+            ],
         }
     )
     return m
