@@ -685,7 +685,7 @@ def m_wsl2_rtx3060_model_on_d() -> Machine:
                 "/mnt/d": "windows-drive",
                 "/usr/lib/wsl/drivers": "virtual",
             },
-            "problems": ["python_too_old"],
+            "problems": ["low_ram", "python_too_old"],
             "models": [
                 "Qwen3-VL-4B-Instruct-FP8",
                 "Qwen3-VL-8B-Instruct",

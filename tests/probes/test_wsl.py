@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from wizard.facts import SystemKind
 from wizard.host import FakeHost
-from wizard.probes import system, windows_host, wsl
+from wizard.probes import DEFAULT_TIMEOUT_S, PROBES, Probe, run_all, system, windows_host, wsl
 from wizard.probes.wsl import parse_distros, parse_wsl_conf, parse_wsl_version
 
 WSL2 = "6.6.87.2-microsoft-standard-WSL2"
@@ -262,6 +263,56 @@ def test_an_inbox_wsl_is_told_apart(make_host: Any) -> None:
     assert facts is not None
     assert facts.version.value is None
     assert "1.0" in facts.version.reason
+
+
+def test_hanging_windows_programs_cost_little(make_host: Any) -> None:
+    hang = {"stdout": "", "delay_s": 60}
+    host = distro(
+        make_host,
+        {
+            (f"{SYSTEM}/wsl.exe", "--version"): hang,
+            ASK: hang,
+            ("wslinfo", "--version"): hang,
+            ("wslinfo", "--networking-mode"): hang,
+        },
+        programs={"wslinfo": "/usr/bin/wslinfo"},
+        entries={"/mnt/c/Users/kim/AppData": {"dir": True}},
+    )
+    asked: list[float] = []
+    run = host.run
+
+    def watched(argv: Any, timeout_s: float = 5.0, **more: Any) -> Any:
+        asked.append(timeout_s)
+        return run(argv, timeout_s, **more)
+
+    host.run = watched  # type: ignore[method-assign]
+    facts = wsl.probe(host)
+    assert facts is not None
+    assert facts.windows_profile.value == "/mnt/c/Users/kim"
+    assert (facts.version.value, facts.networking_mode.value) == (None, None)
+    assert sum(asked) < DEFAULT_TIMEOUT_S
+
+
+def test_the_files_answer_when_the_probe_ran_out_of_time(
+    make_host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = distro(make_host, interop=False, root="/win/", files={"/etc/wsl.conf": "[automount]\nroot=/win\n"})
+    changed = tuple(
+        Probe(p.name, p.label, lambda _h: time.sleep(3), p.summary, p.nothing)
+        if p.name in ("wsl", "disks", "system")
+        else p
+        for p in PROBES
+    )
+    monkeypatch.setattr("wizard.probes.PROBES", changed)
+    machine = run_all(host, timeout_s=0.2)
+    assert machine.system == SystemKind.WSL2
+    assert machine.wsl is not None
+    assert (machine.wsl.distro.value, machine.wsl.automount_root) == ("Ubuntu", "/win/")
+    assert "0.2 s" in machine.wsl.version.reason
+    mount = machine.mount_of("/win/c/models")
+    assert mount is not None
+    assert mount.kind.value == "windows-drive"
+    assert "0.2 s" in mount.free_bytes.reason
 
 
 PS = (

@@ -22,7 +22,6 @@ from wizard.facts import (
     Memory,
     ProbeRun,
     PythonFacts,
-    SystemKind,
     Wsl,
     unknown,
 )
@@ -80,8 +79,7 @@ def _no_gpu(_host: Host, why: str) -> GpuStack:
 
 
 def _no_system(host: Host, why: str) -> system.SystemFacts:
-    kind = SystemKind.WINDOWS if host.platform == "win32" else SystemKind.OTHER
-    return system.SystemFacts(kind, unknown(why), unknown(why))
+    return system.SystemFacts(system.detect_kind(host), unknown(why), unknown(why))
 
 
 PROBES: tuple[Probe, ...] = (
@@ -95,7 +93,7 @@ PROBES: tuple[Probe, ...] = (
         lambda host, why: Cpu(unknown(why), unknown(why), host.machine),
     ),
     Probe("memory", N_("Memory and swap"), memory.probe, summaries.memory_line, _no_memory),
-    Probe("wsl", N_("WSL"), wsl.probe, summaries.wsl_line, lambda host, why: None),
+    Probe("wsl", N_("WSL"), wsl.probe, summaries.wsl_line, wsl.without_answers),
     Probe(
         "windows",
         N_("Windows around WSL"),
@@ -103,7 +101,7 @@ PROBES: tuple[Probe, ...] = (
         summaries.windows_line,
         lambda host, why: windows_host.nothing(why),
     ),
-    Probe("disks", N_("Disks and mounts"), disks.probe, summaries.disks_line, lambda host, why: ()),
+    Probe("disks", N_("Disks and mounts"), disks.probe, summaries.disks_line, disks.without_usage),
     Probe("docker", N_("Docker"), docker.probe, summaries.docker_line, _no_docker, summaries.docker_failure),
     Probe("python", N_("Python and uv"), python.probe, summaries.python_line, _no_python),
     Probe("vllm", N_("Installed vLLM"), vllm.probe, summaries.vllm_line, lambda host, why: ()),

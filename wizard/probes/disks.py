@@ -66,6 +66,13 @@ def probe(host: Host) -> tuple[Mount, ...]:
     return tuple(mounts)
 
 
+def without_usage(host: Host, why: str) -> tuple[Mount, ...]:
+    """The mounts alone, for when asking for their space took too long."""
+    missing: Fact[int] = unknown(why)
+    mounts = [] if host.platform == "win32" else read_mounts(host)
+    return tuple(replace(m, total_bytes=missing, free_bytes=missing) for m in mounts)
+
+
 def read_mounts(host: Host) -> list[Mount]:
     """The mounts without their free space: no file system is touched, so that nothing can hang."""
     return [

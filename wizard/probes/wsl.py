@@ -11,18 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from wizard.facts import Fact, Mount, MountKind, SystemKind, Wsl, WslDistro, known, unknown
 from wizard.host import Host
 from wizard.i18n import _
-from wizard.probes.common import listing, read, read_line
+from wizard.probes.common import failure, listing, read, read_line
 from wizard.probes.disks import read_mounts, to_linux_path
 from wizard.probes.system import detect_kind, kernel_release
 from wizard.wsl_grammar import Entry, decode, scan
 
-WSLINFO_TIMEOUT_S = 3.0
-WSL_EXE_TIMEOUT_S = 4.0
-CMD_TIMEOUT_S = 4.0
+# Together below the time that a whole probe has, so that what did answer is never lost.
+WSLINFO_TIMEOUT_S = 1.0
+WSL_EXE_TIMEOUT_S = 2.5
+CMD_TIMEOUT_S = 2.0
 _INTEROP_FILES = ("/proc/sys/fs/binfmt_misc/WSLInterop", "/proc/sys/fs/binfmt_misc/WSLInterop-late")
 _NOT_PEOPLE = frozenset(
     {
@@ -36,6 +38,7 @@ _NOT_PEOPLE = frozenset(
     }
 )
 _LINUX_DRIVER = ("/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib/aarch64-linux-gnu/libcuda.so.1")
+_INSIDE = (SystemKind.WSL1, SystemKind.WSL2, SystemKind.WSL_CONTAINER)
 _NETWORKS = ("nat", "mirrored", "virtioproxy", "bridged", "none", "consomme")
 
 
@@ -44,40 +47,56 @@ def probe(host: Host) -> Wsl | None:
     kind = detect_kind(host)
     if kind == SystemKind.WINDOWS:
         return _from_windows(host)
-    if kind not in (SystemKind.WSL1, SystemKind.WSL2, SystemKind.WSL_CONTAINER):
+    if kind not in _INSIDE:
         return None
     mounts = read_mounts(host)
-    interop = interop_works(host)
-    conf = parse_wsl_conf(read(host, "/etc/wsl.conf", 65536) or "")
-    release = kernel_release(host)
-    in_container = kind == SystemKind.WSL_CONTAINER
-    distro = host.env.get("WSL_DISTRO_NAME")
-    no_distro = _("inside a container") if in_container else _("WSL_DISTRO_NAME is not set")
-    outside: Fact[str] = unknown(no_distro)
-    if in_container:
-        versions = Versions(outside, outside, outside)
-    else:
-        versions = ask_versions(host, mounts, interop.or_else(False))
-    wsl = Wsl(
-        distro=known(distro, "WSL_DISTRO_NAME") if distro else unknown(no_distro),
+    if kind == SystemKind.WSL_CONTAINER:
+        return _by_files(host, kind, mounts, _("inside a container"))
+    wsl = _by_files(host, kind, mounts, _("not asked"))
+    versions = ask_versions(host, mounts, wsl.interop.or_else(False))
+    wsl = replace(
+        wsl,
         version=versions.wsl,
-        kernel=known(release, "/proc/sys/kernel/osrelease")
-        if release
-        else unknown(_("/proc is not readable")),
+        windows_build=wsl.windows_build if wsl.windows_build.known else versions.windows,
         networking_mode=_network(host, kind),
-        interop=interop,
+    )
+    return _with_config(host, _with_profile(host, wsl, mounts, versions.hung))
+
+
+def without_answers(host: Host, why: str) -> Wsl | None:
+    """What files alone tell, for when the programs kept the probe waiting too long."""
+    kind = detect_kind(host)
+    return _by_files(host, kind, read_mounts(host), why) if kind in _INSIDE else None
+
+
+def _by_files(host: Host, kind: SystemKind, mounts: list[Mount], why: str) -> Wsl:
+    """The facts for which no program is started; ``why`` stands where one would have to be."""
+    missing: Fact[Any] = unknown(why)
+    distro = host.env.get("WSL_DISTRO_NAME")
+    release = kernel_release(host)
+    conf = parse_wsl_conf(read(host, "/etc/wsl.conf", 65536) or "")
+    in_container = kind == SystemKind.WSL_CONTAINER
+    no_distro = why if in_container else _("WSL_DISTRO_NAME is not set")
+    no_release: Fact[str] = unknown(_("/proc is not readable"))
+    return Wsl(
+        distro=known(distro, "WSL_DISTRO_NAME") if distro else unknown(no_distro),
+        version=missing,
+        kernel=known(release, "/proc/sys/kernel/osrelease") if release else no_release,
+        networking_mode=missing,
+        interop=interop_works(host),
         automount_root=_automount_root(conf),
         systemd=known(host.exists("/run/systemd/system"), "/run/systemd/system"),
-        windows_build=_build_of_wsl1(release) if kind == SystemKind.WSL1 else versions.windows,
+        windows_build=_build_of_wsl1(release) if kind == SystemKind.WSL1 else missing,
+        windows_profile=missing,
+        windows_profile_windows=missing,
+        host_memory_bytes=missing,
+        host_logical_cpus=missing,
+        host_free_disk_bytes=_windows_free(host, mounts),
         gpu_device=host.exists("/dev/dxg"),
         libcuda=host.exists("/usr/lib/wsl/lib/libcuda.so.1"),
         # In a container the toolkit puts Windows' library there; in a distro only a driver package does.
         linux_driver_inside=not in_container and any(host.exists(p) for p in _LINUX_DRIVER),
-        host_free_disk_bytes=_windows_free(host, mounts),
     )
-    if in_container:
-        return replace(wsl, windows_profile=outside, windows_profile_windows=outside)
-    return _with_config(host, _with_profile(host, wsl, mounts))
 
 
 # ---- versions and network --------------------------------------------------------------------------------
@@ -93,6 +112,7 @@ class Versions:
     wsl: Fact[str] = _NOT_ASKED
     windows: Fact[str] = _NOT_ASKED
     kernel: Fact[str] = _NOT_ASKED
+    hung: bool = False  # Windows' program did not answer: no other one is started
 
 
 def ask_versions(host: Host, mounts: list[Mount], interop: bool) -> Versions:
@@ -109,12 +129,15 @@ def ask_versions(host: Host, mounts: list[Mount], interop: bool) -> Versions:
     if program is None:
         return versions
     result = host.run([program, "--version"], WSL_EXE_TIMEOUT_S)
+    if result.timed_out:
+        late: Fact[str] = unknown(failure(result), "wsl.exe")
+        return replace(versions, windows=late, hung=True)
     told = parse_wsl_version(result.text) if result.ok else Versions()
     if told.wsl.known and not versions.wsl.known:
         versions = replace(versions, wsl=told.wsl)
     if told.windows.known:
         versions = replace(versions, windows=told.windows)
-    if not versions.wsl.known and not result.timed_out:
+    if not versions.wsl.known:
         reason = _("this WSL came with Windows and knows no --version: it is older than 1.0")
         versions = replace(versions, wsl=unknown(reason, "wsl.exe --version"))
     return versions
@@ -220,10 +243,12 @@ def _windows_free(host: Host, mounts: list[Mount]) -> Fact[int]:
     return unknown(_("no Windows drive is mounted"))
 
 
-def _with_profile(host: Host, wsl: Wsl, mounts: list[Mount]) -> Wsl:
+def _with_profile(host: Host, wsl: Wsl, mounts: list[Mount], hung: bool) -> Wsl:
     """The user's Windows folder: asked from Windows, else found among ``Users``."""
     reason = _("Windows programs cannot be started from here (interop is off)")
-    if wsl.interop.value:
+    if hung:
+        reason = _("Windows programs do not answer")
+    elif wsl.interop.value:
         windows, reason = _ask_profile(host, mounts)
         if windows is not None:
             linux = _linux_path(host, windows, mounts)
