@@ -17,7 +17,7 @@ from wizard.host import DirEntry, Host
 from wizard.i18n import _
 from wizard.models.info import FoundModel
 from wizard.models.inspect import cache_roots, repo_id_of, resolve_entry
-from wizard.models.quant import detect
+from wizard.models.quant import FOREIGN_METHODS, detect
 
 WINDOWS_TIMEOUT_S = 8.0
 FOLDER_DEPTH = 4
@@ -49,7 +49,9 @@ def usual_roots(host: Host, machine: Machine) -> list[Root]:
     scope = host.env.get("MODELSCOPE_CACHE") or posixpath.join(home, ".cache/modelscope")
     out += [Root(posixpath.join(scope, "hub/models"), "modelscope", 3), Root(posixpath.join(scope, "hub"), "modelscope", 3), Root(posixpath.join(scope, "models"), "modelscope", 3)]
     out += [Root(posixpath.join(home, p), "lmstudio", 4) for p in (".lmstudio/models", ".cache/lm-studio/models")]
-    out += [Root(p, "folder", FOLDER_DEPTH) for p in (posixpath.join(home, "models"), "/data/models", "/models", "/mnt/models", "/opt/models", "/srv/models")]
+    here = host.env.get("PWD")
+    folders = [posixpath.join(home, "models"), *([posixpath.join(here, "models")] if here else []), "/data/models", "/models", "/mnt/models", "/opt/models", "/srv/models"]
+    out += [Root(p, "folder", FOLDER_DEPTH) for p in dict.fromkeys(folders)]
     for mount in machine.mounts:
         if mount.kind is MountKind.WINDOWS_DRIVE and mount.windows_path:
             out += _windows_roots(host, mount.path)
@@ -269,7 +271,7 @@ def _folder_model(
     tensors = [n for n in weight_names if n.endswith(".safetensors")] or weight_names
     complete = True
     if not quant.servable:
-        problem = _("{format} weights: vLLM cannot serve them").format(format=quant.detail)
+        problem = _("{format} weights: vLLM cannot serve them").format(format=FOREIGN_METHODS.get(quant.method or "", quant.detail))
     missing = _missing(host, folder, names)
     if missing:
         complete = False

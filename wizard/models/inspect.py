@@ -18,7 +18,7 @@ from wizard.i18n import _
 from wizard.models import arch as arch_reader
 from wizard.models import formats, weights
 from wizard.models.info import Issue, KvLayer, LoraAdapter, ModelInfo
-from wizard.models.quant import Quant, detect
+from wizard.models.quant import FOREIGN_METHODS, Quant, detect
 from wizard.models.safetensors import LFS_PREFIX, Header, HeaderError, read_header
 
 MAX_JSON_BYTES = 64 * 2**20  # an index of a very large mixture model has some 30 MB
@@ -69,7 +69,7 @@ def from_config(
     known = anatomy is not None and anatomy.layout_known
     issues: list[Issue] = []
     if not quant.servable:
-        issues.append(Issue(quant.method or "unknown", "config.json", _("{format} weights: vLLM cannot serve them").format(format=quant.detail or quant.method)))
+        issues.append(Issue(quant.method or "unknown", "config.json", _("{format} weights: vLLM cannot serve them").format(format=FOREIGN_METHODS.get(quant.method or "", quant.detail or quant.method))))
     if weight_bytes is not None:
         total: int | None = weight_bytes
         kinds = _scaled(computed, weight_bytes)
