@@ -159,25 +159,24 @@ def run_once(command: list[str], join: Callable[[], None] | None) -> tuple[float
     return seconds, usage.ru_maxrss * 1024 / MB
 
 
-def clear(dst: Path) -> None:
-    shutil.rmtree(dst, ignore_errors=True)
-    shutil.rmtree(dst.parent / ".vllm-wizard-moves", ignore_errors=True)
-
-
-def compare(data: str, source: str, src: Path, dst: Path, runs: int, throttle: Throttle | None) -> list[Row]:
+def compare(data: str, source: str, src: Path, work: Path, runs: int, throttle: Throttle | None) -> list[Row]:
     size = sum(p.stat().st_size for p in src.rglob("*") if p.is_file())
     times: dict[str, list[float]] = {}
     memory: dict[str, float] = {}
     for n in range(runs):
-        commands = list(contenders(src, dst).items())
+        names = list(contenders(src, work))
         # Turn the order round: whoever comes after another finds the disk in another state.
-        for name, command in commands if n % 2 == 0 else commands[::-1]:
-            clear(dst)
-            seconds, rss = run_once(command, throttle.join if throttle else None)
+        for place, name in enumerate(names if n % 2 == 0 else names[::-1]):
+            # A fresh name each time, cleared away later: ext4 looks through every inode that was freed in the
+            # last seconds before it takes one, and whoever copies right after a deletion would pay for it.
+            dst = work / f"run-{n}-{place}"
+            dst.mkdir()
+            seconds, rss = run_once(contenders(src, dst / "copy")[name], throttle.join if throttle else None)
             times.setdefault(name, []).append(seconds)
             memory[name] = max(rss, memory.get(name, 0.0))
             print(f"  {data}, {source}: {name}: {seconds:.2f} s", file=sys.stderr)
-    clear(dst)
+            if size > 1_000 * MB:
+                shutil.rmtree(dst)  # few inodes, much room
     limit = statistics.median(times["cp -r; sync"])
     rows = []
     for name, all_seconds in times.items():
@@ -239,7 +238,9 @@ def main() -> int:
             label = f"{args.mb_per_s} MB/s" if throttle else "unthrottled"
             try:
                 for data, src in sources.items():
-                    rows += compare(data, label, src, Path(work) / "copy", args.runs, throttle)
+                    where = Path(work) / f"{kind}-{src.name}"
+                    where.mkdir()
+                    rows += compare(data, label, src, where, args.runs, throttle)
             finally:
                 if throttle:
                     throttle.close()

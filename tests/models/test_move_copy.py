@@ -342,6 +342,34 @@ def test_split_gguf_moves_all_parts_only(tmp_path: Path) -> None:
     assert sorted(p.name for p in folder.iterdir()) == ["Big-Q8_0-00001-of-00002.gguf", "mmproj-F16.gguf"]
 
 
+def test_a_small_blob_that_is_not_what_its_name_says_is_reported(tmp_path: Path) -> None:
+    entry = t.hub_entry(tmp_path / "drive" / "hub", True)
+    blob = entry / "blobs" / t.git_blob(t.noise(1000, 2))
+    blob.write_bytes(t.noise(1000, 3))
+    plan = move.plan_move(t.machine(tmp_path), str(entry), env={})
+    result = move.Mover(plan).run()
+    assert any(blob.name in w for w in result.warnings)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_several_large_files_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(move, "lanes_for", lambda rate, cores: 3)
+    src = t.model_folder(tmp_path / "src", shards=5, shard_bytes=300_000)
+    t.run(tmp_path, src, tmp_path / "dst")
+    assert t.snapshot(tmp_path / "dst") == t.snapshot(src)
+
+
+def test_shares_are_even_and_complete() -> None:
+    tasks = [move_engine.Task(move.MoveFile(str(n), "", size, 0), "") for n, size in enumerate([5, 9, 1, 7, 3])]
+    for lanes in (1, 2, 3, 9):
+        dealt = move_engine.shares(tasks, lanes)
+        assert sorted(x.file.rel for share in dealt for x in share) == ["0", "1", "2", "3", "4"]
+        assert len(dealt) == min(lanes, 5)
+    assert move_engine.shares([], 2) == []
+    assert move_engine.lanes_for(1e9, 8) == 2
+    assert move_engine.lanes_for(250e6, 8) == move_engine.lanes_for(None, 8) == move_engine.lanes_for(1e9, 2) == 1
+
+
 # --- the copy is checked
 
 

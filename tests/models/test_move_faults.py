@@ -220,6 +220,8 @@ def stop_in_the_middle(tmp_path: Path, src: Path, dst: Path, monkeypatch: pytest
 
 def test_unflushed_bytes_are_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     src = t.model_folder(tmp_path / "src", shards=4, shard_bytes=500_000)
+    with (src / "model-00001-of-00004.safetensors").open("r+b") as handle:
+        handle.truncate(3_000_000)  # a hole behind the data
     dst = tmp_path / "dst"
     work = stop_in_the_middle(tmp_path, src, dst, monkeypatch)
     proven = move_record.Journal(str(work)).load()

@@ -118,6 +118,24 @@ def test_destination_names(tmp_path: Path) -> None:
     assert plan(tmp_path, src, str(home / "models" / "link" / "y")).dst == str(home / "empty" / "y")
 
 
+def test_a_file_goes_into_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+    src = on_d(tmp_path) / "one.gguf"
+    src.write_bytes(b"GGUF")
+    assert plan(tmp_path, src, "~/gguf").dst == str(tmp_path / "home" / "gguf" / "one.gguf")
+    assert plan(tmp_path, src, "~/gguf/two.gguf").dst == str(tmp_path / "home" / "gguf" / "two.gguf")
+
+
+def test_the_same_command_twice_means_the_same_place(tmp_path: Path) -> None:
+    src = tmp_path / "plain"
+    src.mkdir()
+    (src / "anything").write_text("x")
+    first = plan(tmp_path, src, "~/there")
+    move.Mover(first).run()
+    again = plan(tmp_path, src, "~/there")
+    assert again.dst == first.dst
+    assert again.state is move.MoveState.PROVEN
+
+
 def test_source_given_through_a_link(tmp_path: Path) -> None:
     src = on_d(tmp_path)
     link = tmp_path / "home" / "qwen"

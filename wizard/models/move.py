@@ -33,6 +33,7 @@ from wizard.models.move_engine import (
     Copier,
     Counters,
     Task,
+    lanes_for,
     needs_git_hash,
     new_git_hasher,
     target_error,
@@ -245,7 +246,7 @@ class Mover:
                 journal.close()
             self._report(Stage.FINISH)
             make_links(manifest, data, done)
-            self._judge_headers(manifest, data, done)
+            self._judge(manifest, data, done)
             io.sync_filesystem(data)
         self._report(Stage.SWITCH)
         switch(manifest, work, done, self._control.gate)
@@ -253,7 +254,15 @@ class Mover:
         self._report(Stage.DONE)
         return self._result(manifest)
 
-    def _judge_headers(self, manifest: record.Manifest, data: str, done: Mapping[str, Proven]) -> None:
+    def _judge(self, manifest: record.Manifest, data: str, done: Mapping[str, Proven]) -> None:
+        """What the copy, equal as it is, gives to worry about."""
+        for file in manifest.files:
+            if file.expect_git and done[file.rel].git_sha1 != file.expect_git:
+                manifest.warnings.append(
+                    _("{path} is not what its name promises (git's SHA-1): the download was damaged, or another hub made it").format(
+                        path=show(file.rel)
+                    )
+                )
         faults = check_headers(manifest, data, done)
         if faults:
             manifest.warnings += [_("not a sound safetensors file, in the source either: {fault}").format(fault=f) for f in faults]
@@ -310,7 +319,7 @@ class Mover:
         git = None if task.git_hasher is None else task.git_hasher.copy()
         buffer = io.Buffer(4 * 1024 * 1024)
         try:
-            target = io.Target(task.path, task.file.size_bytes, keep=True)
+            target = io.Target(task.path, task.file.size_bytes, keep_bytes=upto)
         except OSError:
             return
         try:
@@ -347,6 +356,7 @@ class Mover:
             self._counters,
             from_windows=self.plan.src_mount in ("windows-drive", "network"),
             watch=self._watch_space,
+            lanes=lanes_for(self.plan.rate_bytes_per_s, os.cpu_count() or 1),
         )
         try:
             copier.run(self._tick, self._interval_s)

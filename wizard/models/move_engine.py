@@ -34,8 +34,10 @@ MIB = 1024 * 1024
 BLOCK = 4 * MIB  # one read, one write
 STRETCH = 64 * MIB  # flushed, read back and noted as one
 SMALL = 2 * MIB  # up to here a file is copied in one piece
-BUFFERS = 10
+BUFFERS = 10  # blocks on their way, in each line
 READERS = 2
+SLOW_READERS = 4  # a Windows drive answers each request late: keep more of them under way
+FAST_SOURCE_BYTES_PER_S = 600e6  # from here on one hash is what limits: two files at once
 SMALL_WORKERS = 4
 SLOW_SMALL_WORKERS = 8  # where each request travels to Windows or over a network
 SMALL_BATCH = 512  # small files that are flushed together
@@ -163,7 +165,9 @@ class Copier:
         counters: Counters,
         from_windows: bool,
         watch: Callable[[], None],
+        lanes: int = 1,
     ) -> None:
+        self._lanes = lanes
         self._small = deque(small)
         self._large = large
         self.proven: dict[str, Proven] = {}
@@ -180,8 +184,8 @@ class Copier:
         """Work until done; ``tick`` is called from this thread all the while."""
         if self._small:
             _SmallFiles(self, self._small).start(self._threads)
-        if self._large:
-            _LargeFiles(self, self._large).start(self._threads)
+        for share in shares(self._large, self._lanes):
+            _LargeFiles(self, share).start(self._threads)
         last_watch = time.monotonic()
         try:
             for thread in self._threads:
@@ -240,11 +244,34 @@ class Copier:
         return self._data_dir
 
     @property
+    def readers(self) -> int:
+        return SLOW_READERS if self._from_windows else READERS
+
+    @property
     def small_workers(self) -> int:
         return SLOW_SMALL_WORKERS if self._from_windows else SMALL_WORKERS
 
     def mode(self, file: MoveFile) -> int:
         return mode_for(file.mode, self._from_windows)
+
+
+def lanes_for(rate_bytes_per_s: float | None, cores: int) -> int:
+    """How many large files are copied at once: two where the source is faster than one hash, and cores are free.
+
+    A slow or spinning source is read best in one sweep.
+    """
+    return 2 if cores >= 4 and (rate_bytes_per_s or 0.0) > FAST_SOURCE_BYTES_PER_S else 1
+
+
+def shares(tasks: list[Task], lanes: int) -> list[list[Task]]:
+    """The tasks dealt to lanes so that each has about the same amount; empty shares are left out."""
+    dealt: list[list[Task]] = [[] for _n in range(max(1, lanes))]
+    amounts = [0] * len(dealt)
+    for task in tasks:
+        lightest = amounts.index(min(amounts))
+        dealt[lightest].append(task)
+        amounts[lightest] += task.file.size_bytes - task.start
+    return [share for share in dealt if share]
 
 
 def source_error(file: MoveFile, error: OSError) -> WizardError:
@@ -360,11 +387,10 @@ class _LargeFiles:
         self._arrival = threading.Condition()
         self._to_write: queue.Queue[Block | None] = queue.Queue(BUFFERS)
         self._to_verify: queue.Queue[Block | None] = queue.Queue(8)
-        self._total = 0
-        self._readers_left = READERS
+        self._readers_left = copier.readers
 
     def start(self, threads: list[threading.Thread]) -> None:
-        for n in range(READERS):
+        for n in range(self._c.readers):
             self._c.spawn(threads, self._read, f"read-{n}")
         self._c.spawn(threads, self._hash, "hash")
         self._c.spawn(threads, self._write, "write")
@@ -476,6 +502,8 @@ class _LargeFiles:
             block.digest = ""
             if block.last or end % STRETCH == 0:
                 block.digest = task.hasher.hexdigest()
+                # What was read will not be read again: it need not push other things out of memory.
+                io.drop_cached(task.source_fd, 0, end)
             if block.last:
                 self._check_source_end(task)
             if hole:
@@ -487,7 +515,6 @@ class _LargeFiles:
         """The file is still what was planned: same size, same time, and nothing behind its end."""
         try:
             st = os.fstat(task.source_fd)
-            io.drop_cached(task.source_fd, 0, 0)
         except OSError as error:
             raise source_error(task.file, error) from error
         if st.st_size != task.file.size_bytes or st.st_mtime_ns != task.file.mtime_ns:
@@ -504,7 +531,7 @@ class _LargeFiles:
             task = block.task
             try:
                 if task.target is None:
-                    task.target = io.Target(task.path, task.file.size_bytes, keep=task.start > 0)
+                    task.target = io.Target(task.path, task.file.size_bytes, keep_bytes=task.start)
                     if task.file.sparse:
                         task.target.trim()
                     else:

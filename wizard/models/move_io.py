@@ -71,9 +71,9 @@ def drop_cached(fd: int, offset: int, length: int) -> None:
 class Target:
     """One file of the copy, open for writing and for reading back. ``direct`` says whether both pass the cache."""
 
-    def __init__(self, path: str, size_bytes: int, keep: bool) -> None:
-        """``keep``: go on with what the file holds; else it begins empty."""
-        flags = os.O_RDWR | os.O_CREAT | _CLOEXEC | (0 if keep else os.O_TRUNC)
+    def __init__(self, path: str, size_bytes: int, keep_bytes: int) -> None:
+        """``keep_bytes``: how much of what the file holds is kept; what lies behind is thrown away."""
+        flags = os.O_RDWR | os.O_CREAT | _CLOEXEC | (0 if keep_bytes else os.O_TRUNC)
         self.size_bytes = size_bytes
         self.direct = bool(_O_DIRECT)
         try:
@@ -83,6 +83,9 @@ class Target:
                 raise
             self.direct = False
             self.fd = os.open(path, flags, 0o600)
+        if keep_bytes and os.fstat(self.fd).st_size > keep_bytes:
+            # What was written but not proven may be anything, also where a sparse file is to have a hole.
+            os.ftruncate(self.fd, keep_bytes)
 
     def write(self, buffer: Buffer, count: int, offset: int) -> None:
         """Write the first ``count`` bytes of the buffer; the file's tail may be padded until :meth:`trim`."""

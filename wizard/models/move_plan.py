@@ -197,9 +197,8 @@ def _destination(
         target = _default_destination(machine, scan, env, notes)
     else:
         target = _absolute(machine, dst)
-        inside = _own_name(scan)
         if dst.endswith(("/", "\\")) or _is_container(tree, scan, target):
-            target = posixpath.join(target, inside)
+            target = posixpath.join(target, _own_name(scan))
     parent = tree.realpath(posixpath.dirname(target))
     return posixpath.join(parent, posixpath.basename(target)), notes
 
@@ -234,7 +233,9 @@ def _default_destination(machine: Machine, scan: Scan, env: Mapping[str, str], n
 
 
 def _is_container(tree: Tree, scan: Scan, target: str) -> bool:
-    """Whether an existing folder is meant as the place to put the model into, as ``mv`` would take it."""
+    """Whether the destination is meant as the folder to put the model into, as ``mv`` would take it."""
+    if scan.is_file and not target.lower().endswith(".gguf"):
+        return True
     try:
         if not tree.stat(target).is_dir:
             return False
@@ -243,11 +244,12 @@ def _is_container(tree: Tree, scan: Scan, target: str) -> bool:
         return False
     if scan.is_file:
         return True
-    if posixpath.basename(target) == _own_name(scan):
+    if posixpath.basename(target) == _own_name(scan) or names & {"config.json", "snapshots", "blobs"}:
         return False
-    rels = {f.rel.split("/")[0] for f in scan.files} | {d.split("/")[0] for d in scan.dirs}
-    signs = {"config.json", "snapshots", "blobs"} | {n for n in names if n.endswith((".safetensors", ".gguf"))}
-    return not (names & rels or names & signs)
+    if any(n.endswith((".safetensors", ".gguf")) for n in names):
+        return False
+    # A model without any of these was put there by an earlier run of the same command.
+    return isinstance(tree, HostTree) or not record.is_destination_of(os.path.realpath(target), scan.root)
 
 
 def _aliases(plan: MovePlan, machine: Machine) -> tuple[tuple[str, str], ...]:

@@ -186,6 +186,15 @@ def _file_of(row: list[Any]) -> MoveFile:
     return MoveFile(rel, source, int(size), int(mtime_ns), int(mode), sha256, git, BlobRule(rule), bool(sparse))
 
 
+def is_destination_of(dst: str, src: str) -> bool:
+    """Whether ``src`` was moved, or is being moved, to exactly ``dst``."""
+    try:
+        manifest = load_manifest(work_dir_for(dst, MoveKind.FOLDER))
+    except WizardError:
+        return False
+    return manifest is not None and manifest.dst == dst and manifest.src == src
+
+
 def save_manifest(work_dir: str, manifest: Manifest) -> None:
     """Replace the manifest as a whole; it is on the disk when this returns."""
     manifest.updated = time.time()

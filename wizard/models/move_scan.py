@@ -317,7 +317,8 @@ def _add_dir(tree: Tree, scan: Scan, path: str, rel: str, above: frozenset[str])
 
 def _add_file(tree: Tree, scan: Scan, rel: str, path: str) -> None:
     st = tree.stat(path)
-    if not tree.readable(path):
+    # On a Windows drive each question is a trip: ask only where the permission bits leave it open.
+    if st.mode & 0o444 != 0o444 and not tree.readable(path):
         _unreadable(scan, path, PermissionError(13, "Permission denied"))
         return
     scan.files.append(MoveFile(rel, path, st.size_bytes, st.mtime_ns, st.mode, sparse=st.sparse))
