@@ -161,7 +161,7 @@ def test_a_model_of_the_same_shape_from_another_family_gets_no_recipe() -> None:
     distill = session.recipes.find("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B")
     assert distill is not None
     info = distill[1].model_info()
-    other = replace(info, repo_id="Qwen/Qwen2.5-7B-Instruct", source="/home/user/models/Qwen2.5-7B-Instruct")
+    other = replace(info, repo_id="someone/Mystery-7B", source="/home/user/models/Mystery-7B")
     assert recipe_for(session, info) is not None
     assert recipe_for(session, other) is None
 

@@ -685,7 +685,9 @@ def _network(draft: Draft) -> None:
 def _folder(draft: Draft) -> None:
     """Where the files go: a folder named after the model."""
     name = draft.decisions["served_model_name"].value if "served_model_name" in draft.decisions else "server"
-    draft.decide("out_dir", f"{draft.machine.home}/vllm/{slug(str(name))}", _("a folder of its own for each model"))
+    draft.decide(
+        "out_dir", f"{draft.machine.home}/vllm/{slug(str(name))}", _("a folder of its own for each model")
+    )
 
 
 def _secrets_wanted(draft: Draft, info: ModelInfo) -> tuple[str, ...]:

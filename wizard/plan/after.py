@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wizard.i18n import _
 from wizard.outputs.quoting import bash_line, powershell_string
+from wizard.outputs.wslconfig.deliver import shutdown_text
 from wizard.plan_types import Plan, Step
 
 RULE = "vLLM (vllm-wizard)"
@@ -29,9 +30,7 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
                 _("Let WSL2 take its new resources"),
                 ("wsl --shutdown",),
                 "powershell",
-                _(
-                    "Ends every running distribution, Docker Desktop and all that runs in them. Save your work first; then open the terminal again."
-                ),
+                shutdown_text(plan.machine),
             )
         )
     steps.append(

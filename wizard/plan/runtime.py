@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wizard import releases
+from wizard.errors import BadInput
 from wizard.facts import Machine, SystemKind, Vendor
 from wizard.i18n import _
 from wizard.models.info import ModelInfo
@@ -265,7 +266,16 @@ def choose_release(draft: Draft, needs: Needs) -> tuple[Release | None, tuple[Kn
         if given is None:
             return None, ()
         proposed = versions[0]
-    pinned = releases.load(str(given[0])) if given is not None else None
+    pinned: Release | None = None
+    if given is not None:
+        try:
+            pinned = releases.load(str(given[0]))
+        except BadInput as error:
+            draft.block(
+                "bad_answer",
+                _("The answer “{key}” cannot be “{value}”.").format(key="release", value=given[0]),
+                str(error),
+            )
     if pinned is not None and given is not None:
         draft.used.add("release")
         if pinned.exact:

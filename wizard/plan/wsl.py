@@ -95,9 +95,7 @@ def _judge_own_file(draft: Draft, wsl: Wsl, ram: int | None, cpus: int | None) -
     asked = {a.key: a.raw for a in parsed.accepted}
     reasons = verify_in_force(draft.machine, asked)
     if reasons:
-        draft.warn(
-            "wsl_not_in_force", _("What your .wslconfig asks for is not in force."), " ".join(reasons)
-        )
+        draft.warn("wsl_not_in_force", _("What your .wslconfig asks for is not in force."), " ".join(reasons))
 
 
 def _decide_size(
