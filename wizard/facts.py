@@ -201,6 +201,7 @@ class Docker:
     local_images: tuple[str, ...] = ()  # vllm images present: "vllm/vllm-openai:v0.33.0"
     fault: str = ""  # "" or why there is no usable engine: one of DOCKER_FAULTS
     desktop_on_windows: bool = False  # Docker Desktop is installed on the Windows side
+    remote: str = ""  # where DOCKER_HOST leads, when that is another computer
 
 
 DOCKER_FAULTS = (

@@ -98,6 +98,21 @@ def test_gpus_for_containers(info: dict[str, Any], expected: bool) -> None:
     assert expected or fact.reason
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("tcp://me:pw@box.example:2375", "tcp://box.example:2375"),
+        ("ssh://me@box", "ssh://box"),
+        ("tcp://127.0.0.1:2375", ""),
+        ("unix:///run/user/1000/docker.sock", ""),
+        ("", ""),
+    ],
+)
+def test_an_engine_on_another_computer(make_host: Any, value: str, expected: str) -> None:
+    host = make_host(commands={INFO: answer(**ENGINE), IMAGES: ""}, programs=HAS, env={"DOCKER_HOST": value})
+    assert docker.probe(host).remote == expected
+
+
 def test_a_cdi_file_counts(make_host: Any) -> None:
     host = make_host(
         files={"/etc/cdi/nvidia.yaml": "cdiVersion: 0.6.0\n"},

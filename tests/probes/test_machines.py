@@ -157,3 +157,29 @@ def test_a_hanging_driver_costs_only_its_own_facts() -> None:
     assert machine.memory.total_bytes.known
     assert machine.docker.engine.known
     assert [p.code for p in machine.problems] == ["gpu_driver_hangs"]
+
+
+def test_the_recordings_are_what_their_script_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that was changed by hand would be lost when the script writes it again."""
+    monkeypatch.syspath_prepend(str(MACHINES.parent))
+    import build_machines
+
+    monkeypatch.setattr(build_machines, "OUT", tmp_path)
+    assert build_machines.main([]) == 0
+    for name in NAMES:
+        written, kept = (
+            {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+            for root in (tmp_path / name, MACHINES / name)
+        )
+        assert sorted(written) == sorted(kept)
+        assert [p for p in written if written[p] != kept[p]] == []
+
+
+def test_a_machine_that_the_script_does_not_know_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(MACHINES.parent))
+    import build_machines
+
+    assert build_machines.main(["no-such"]) == 2
+    assert "no-such" in capsys.readouterr().err

@@ -154,6 +154,8 @@ CASES: list[tuple[str, str, Callable[[Machine], Machine], str | None]] = [
     ),
     ("docker_is_podman", LINUX, lambda m: part(m, "docker", fault="podman"), "Podman"),
     ("docker_error", LINUX, lambda m: part(m, "docker", fault="error", engine=unknown("boom")), "boom"),
+    ("docker_remote", LINUX, lambda m: part(m, "docker", remote="tcp://box:2375"), "tcp://box:2375"),
+    ("amd_on_wsl", DESKTOP, lambda m: replace(m, gpu=recorded("native-mi300x").gpu), "/dev/kfd"),
     (
         "docker_no_compose",
         LINUX,

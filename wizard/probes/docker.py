@@ -60,7 +60,12 @@ def probe(host: Host) -> Docker:
     if not docker.engine.known:
         docker = replace(docker, engine=_server_version(host))
     return replace(
-        docker, cli=client, compose=compose, local_images=_images(host), desktop_on_windows=desktop
+        docker,
+        cli=client,
+        compose=compose,
+        local_images=_images(host),
+        desktop_on_windows=desktop,
+        remote=_remote(host),
     )
 
 
@@ -78,6 +83,14 @@ def _broken(fault: str, reason: str, desktop: bool) -> Docker:
         fault=fault,
         desktop_on_windows=desktop,
     )
+
+
+def _remote(host: Host) -> str:
+    """The other computer that DOCKER_HOST names: ``tcp://box:2375``, without user and password; "" for this one."""
+    match = re.match(r"(tcp|ssh|https?)://(?:[^@/]*@)?([^/]+)", host.env.get("DOCKER_HOST", ""))
+    if match is None or re.match(r"(?:localhost|127\.|\[?::1)", match.group(2)):
+        return ""
+    return f"{match.group(1)}://{match.group(2)}"
 
 
 def _absent(host: Host, desktop: bool) -> Docker:

@@ -134,6 +134,8 @@ def _wsl_rows(machine: Machine) -> list[tuple[str, str]]:
             host += ", " + ngettext("{count} thread", "{count} threads", count).format(count=count)
         if wsl.windows_build.value is not None:
             host += ", " + _("build {version}").format(version=wsl.windows_build.value)
+        if wsl.host_free_disk_bytes.value is not None and machine.system != SystemKind.WINDOWS:
+            host += ", " + _("{size} free on its drive").format(size=gib(wsl.host_free_disk_bytes.value))
         rows.append((_("Windows"), host))
         there = _("present") if wsl.wslconfig_bytes is not None else _("none")
         rows.append((".wslconfig", there if wsl.wslconfig_path else _("not known where")))

@@ -19,6 +19,13 @@ def docker_engine(machine: Machine) -> list[Problem]:
     wants_nvidia = machine.gpu.vendor == Vendor.NVIDIA and bool(machine.gpu.gpus)
     if wants_nvidia and docker.nvidia_runtime.value is False:
         found.append(_no_nvidia_runtime(machine))
+    if docker.remote:
+        detail = _(
+            "DOCKER_HOST leads to {place}: folders, GPUs and free memory found here are not that computer's. Take "
+            "DOCKER_HOST away, or start the wizard there."
+        ).format(place=docker.remote)
+        title = _("Docker runs on another computer")
+        found.append(Problem("docker_remote", Severity.WARNING, title, detail, ("unset DOCKER_HOST",)))
     if not docker.compose.known:
         commands = ("sudo apt-get install -y docker-compose-plugin",) if uses_apt(machine) else ()
         detail = _("{reason}. Without it compose.yaml cannot be used; launch.sh works.").format(
