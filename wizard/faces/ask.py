@@ -308,6 +308,11 @@ class _Walk:
             source = _OTHER
         if source == _OTHER:
             source = self.ask.text(_("Path or repository id"), "", self._checker(question, ""), question.key)
+        if not source:
+            # Enter at the empty field: the review then says that a model is missing.
+            say("  " + _("No model is chosen."))
+            say()
+            return
         if current is None or source != str(current):
             assert self.walk.session is not None
             self.walk.use(look_at_model(self.walk.session, self.host, source))
@@ -509,8 +514,12 @@ def _tell_probe(result: ProbeRun) -> None:
 
 
 def _with_saved(session: Any, host: Host, saved: Mapping[str, Value]) -> tuple[Any, Answers]:
-    """The session with answers of an earlier walk; a model that is gone meanwhile is left out."""
-    values = dict(saved)
+    """The session with answers of an earlier walk; a model that is gone meanwhile is left out.
+
+    What was said on the command line now counts more than what was answered then.
+    """
+    given = session.answers.flat()
+    values = {k: v for k, v in saved.items() if k not in given}
     model = values.get("model")
     if model is not None:
         try:

@@ -91,6 +91,11 @@ def _nobody_there() -> BadInput:
     )
 
 
+def _asking(label: str, hint: str = "") -> str:
+    """The label of a prompt with its end: a question mark, or a colon."""
+    return label + hint + ("" if label.endswith("?") and not hint else ":")
+
+
 class Lines:
     """Numbered questions on standard input: for terminals that cannot move the cursor, pipes and screen readers."""
 
@@ -110,7 +115,7 @@ class Lines:
     def text(self, label: str, default: str, check: Check, key: str) -> str:
         while True:
             shown = f" [{default}]" if default else ""
-            typed = self._read(f"{label}{shown}: ", label, key).strip() or default
+            typed = self._read(f"{_asking(label, shown)} ", label, key).strip() or default
             wrong = check(typed)
             if wrong is None:
                 return typed
@@ -121,7 +126,7 @@ class Lines:
         words |= {_("yes").lower(): True, _("no").lower(): False}
         hint = _("[Y/n]") if default else _("[y/N]")
         while True:
-            typed = self._read(f"{label} {hint}: ", label, key).strip().lower()
+            typed = self._read(f"{_asking(label, chr(32) + hint)} ", label, key).strip().lower()
             if not typed:
                 return default
             if typed in words:
@@ -134,11 +139,11 @@ class Lines:
                 import getpass
 
                 try:
-                    typed = getpass.getpass(f"{label}: ", sys.stdout).strip()
+                    typed = getpass.getpass(f"{_asking(label)} ", sys.stdout).strip()
                 except EOFError:
                     raise ended(label, "") from None
             else:
-                typed = self._read(f"{label}: ", label, "").strip()
+                typed = self._read(f"{_asking(label)} ", label, "").strip()
             wrong = check(typed)
             if wrong is None:
                 return typed
@@ -151,7 +156,7 @@ class Lines:
             say(writing.wrapped(f"{option.title}{mark}{off}", "     ", f"  {number}. "))
         at = next((n for n, o in enumerate(options, 1) if o.value == default), 1)
         while True:
-            typed = self._read(f"{label} [{at}]: ", label, key).strip() or str(at)
+            typed = self._read(f"{_asking(label, f' [{at}]')} ", label, key).strip() or str(at)
             hit = next((o for o in options if o.value == typed), None)
             if hit is None and typed.isascii() and typed.isdigit() and 1 <= int(typed[:6]) <= len(options):
                 hit = options[int(typed) - 1]
@@ -195,13 +200,13 @@ class Questionary:
             wrong = check(typed.strip())
             return True if wrong is None else wrong
 
-        question = self._q.password(label + ":", validate=validate, qmark="?", style=self._style)
+        question = self._q.password(_asking(label), validate=validate, qmark="?", style=self._style)
         return str(self._ask(question, label, "")).strip()
 
     def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str:
         rows = [self._q.Choice(o.title, value=o.value, disabled=o.disabled or None) for o in options]
         question = self._q.select(
-            label + ":",
+            _asking(label),
             choices=rows,
             default=default,
             qmark="?",

@@ -1,0 +1,306 @@
+"""The plain walk: Enter alone, changed answers, wrong answers, the end of the input."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wizard.__main__ import main
+from wizard.faces import ask, prompts
+from wizard.faces.prompts import Lines, Option, prompter
+
+ROOT = Path(__file__).resolve().parents[2]
+MACHINES = ROOT / "tests" / "machines"
+WSL = str(MACHINES / "wsl2-rtx3060-model-on-d")
+NATIVE = str(MACHINES / "native-rtx5090")
+BLOCKED = str(MACHINES / "wsl1")
+TOKEN = "hf_" + "PlantedToken0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _few_recipes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from wizard import recipes
+
+    real = recipes.load
+
+    def load(extra: Any = ()) -> Any:
+        book = real(extra)
+        return replace(book, recipes=tuple(r for r in book.recipes if r.id in ("qwen3-vl", "gpt-oss")))
+
+    monkeypatch.setattr(recipes, "load", load)
+    monkeypatch.setenv("VLLM_WIZARD_CONFIG_DIR", str(tmp_path / "config"))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def type_in(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))
+
+
+class Scripted(Lines):
+    """Answers by key or by label; Enter for all else. Everything asked is kept in ``asked``."""
+
+    def __init__(self, answers: dict[str, Sequence[str]]) -> None:
+        self.answers = {k: list(v) for k, v in answers.items()}
+        self.asked: list[str] = []
+
+    def _read(self, prompt: str, label: str, key: str) -> str:
+        self.asked.append(key or label)
+        print(prompt)
+        for name in (key, label):
+            if self.answers.get(name):
+                return self.answers[name].pop(0)
+        return ""
+
+
+Walk = Callable[..., tuple[int, Scripted]]
+
+
+@pytest.fixture
+def walk(monkeypatch: pytest.MonkeyPatch) -> Walk:
+    type_in(monkeypatch, "")
+
+    def go(machine: str, out: Path, answers: dict[str, Sequence[str]], *more: str) -> tuple[int, Scripted]:
+        script = Scripted(answers)
+        monkeypatch.setattr(ask, "prompter", lambda: script)
+        return main(["--plain", "--machine", machine, "--out", str(out), *more]), script
+
+    return go
+
+
+# -- the walk -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", [WSL, NATIVE])
+def test_enter_alone_gives_the_files_of_generate(machine: str, walk: Walk, tmp_path: Path) -> None:
+    code, script = walk(machine, tmp_path / "walk", {})
+    assert code == 0
+    assert main(["generate", "--yes", "--machine", machine, "--out", str(tmp_path / "batch")]) == 0
+    assert files(tmp_path / "walk") == files(tmp_path / "batch")
+    assert not [q for q in script.answers if q]
+
+
+def test_answers_given_in_the_walk_are_those_given_on_the_command_line(walk: Walk, tmp_path: Path) -> None:
+    answers = {
+        "runtime": ["2"],
+        "max_model_len": ["many", "4k"],
+        "tools": ["maybe", "yes"],
+        "Show more settings of this step?": ["n", "y"],
+        "trust_remote_code": ["y"],
+        "Option": ["max_num_batched_tokenz=1", "max_num_batched_tokens=4096", ""],
+        "port": ["70000", "9005"],
+    }
+    code, script = walk(NATIVE, tmp_path / "walk", answers)
+    assert code == 0
+    assert not any(script.answers.values()), "an answer was not asked for"
+    words = ["--runtime", "local"]
+    for pair in (
+        "max_model_len=4k",
+        "tools=yes",
+        "trust_remote_code=yes",
+        "max_num_batched_tokens=4096",
+        "port=9005",
+    ):
+        words += ["--set", pair]
+    assert main(["generate", "--yes", "--machine", NATIVE, "--out", str(tmp_path / "batch"), *words]) == 0
+    assert files(tmp_path / "walk") == files(tmp_path / "batch")
+
+
+def test_a_wrong_answer_is_named_and_asked_again(
+    walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, script = walk(
+        NATIVE,
+        tmp_path / "walk",
+        {"model": ["99", "another", "3"], "port": ["x", "0"], "What now?": ["leave"]},
+    )
+    assert code == 1
+    out = capfd.readouterr().out
+    assert "Please give a number" in out
+    assert script.asked.count("port") == 3
+    assert "Nothing was written" in out
+    assert not (tmp_path / "walk").exists()
+
+
+def test_a_model_by_path_or_id(walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    # The last choices are "another" and, for long lists, "show all".
+    _code, script = walk(NATIVE, tmp_path / "a", {"What now?": ["leave"]})
+    listed = capfd.readouterr().out.split("Model [")[0]
+    at = next(x.split(".")[0].strip() for x in listed.splitlines() if "another: a path" in x)
+    code, script = walk(
+        NATIVE,
+        tmp_path / "walk",
+        {
+            "model": [at, "/no/such/folder", at, "openai/gpt-oss-20b"],
+            "What now?": ["show", "write"],
+        },
+    )
+    assert code == 0
+    out = capfd.readouterr().out
+    assert "/no/such/folder" in out
+    assert script.asked.count("model") == 4
+    assert b"openai/gpt-oss-20b" in (tmp_path / "walk" / "launch.sh").read_bytes()
+    assert "+set -euo pipefail" in out
+
+
+def test_an_answer_can_be_changed_at_the_end(walk: Walk, tmp_path: Path) -> None:
+    answers = {
+        "What now?": ["change", "folder", "write"],
+        "Which step?": ["access"],
+        "port": ["", "9007"],
+        "out_dir": ["", str(tmp_path / "elsewhere")],
+    }
+    code, _script = walk(NATIVE, tmp_path / "walk", answers)
+    assert code == 0
+    assert not (tmp_path / "walk").exists()
+    assert b"9007" in (tmp_path / "elsewhere" / "compose.yaml").read_bytes()
+
+
+def test_secrets_are_asked_unseen_and_stand_in_one_file(
+    walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    answers = {
+        "access": ["network"],
+        "API key (Enter leaves it out)": ["bad key!", "planted-api-key-1"],
+        "Hugging Face token (Enter leaves it out)": [TOKEN],
+        "What now?": ["show", "write"],
+    }
+    code, script = walk(NATIVE, tmp_path / "walk", answers)
+    assert code == 0
+    assert not any(script.answers.values())
+    out = "".join(capfd.readouterr())
+    holders = {
+        p.name
+        for p in tmp_path.rglob("*")
+        if p.is_file() and (TOKEN.encode() in p.read_bytes() or b"planted-api-key-1" in p.read_bytes())
+    }
+    assert holders == {"vllm.env"}
+    assert TOKEN not in out
+    assert "planted-api-key-1" not in out
+
+
+def test_the_next_walk_offers_to_go_on(walk: Walk, tmp_path: Path) -> None:
+    code, _script = walk(NATIVE, tmp_path / "walk", {"port": ["9009"], "What now?": ["leave"]})
+    assert code == 1
+    code, script = walk(NATIVE, tmp_path / "walk", {})
+    assert code == 0
+    assert script.asked[0] == "Go on from them?"
+    assert b"9009" in (tmp_path / "walk" / "compose.yaml").read_bytes()
+    code, script = walk(NATIVE, tmp_path / "fresh", {"Go on from them?": ["no"]})
+    assert b"9009" not in (tmp_path / "fresh" / "compose.yaml").read_bytes()
+
+
+def test_a_blocked_machine_ends_by_enter_alone(
+    walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, _script = walk(BLOCKED, tmp_path / "walk", {})
+    assert code == 1
+    assert "wsl --set-version" in capfd.readouterr().out
+    code, _script = walk(
+        BLOCKED, tmp_path / "walk", {"Look through the steps all the same? Nothing can be written.": ["yes"]}
+    )
+    assert code == 1
+    assert not (tmp_path / "walk").exists()
+
+
+def test_words_not_boxes(walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    walk(NATIVE, tmp_path / "walk", {})
+    out = capfd.readouterr().out
+    assert not [c for c in out if 0x2500 <= ord(c) < 0x2600 or c == "\x1b"]
+    assert "Step 1 of " in out
+    assert "(proposed)" in out
+
+
+# -- standard input -----------------------------------------------------------------------------------------------
+
+
+def test_lines_from_a_pipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    type_in(monkeypatch, "\n" * 60)
+    assert main(["--plain", "--machine", NATIVE, "--out", str(tmp_path / "walk")]) == 0
+    assert (tmp_path / "walk" / "launch.sh").exists()
+
+
+def test_the_end_of_the_input_names_the_flag(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    type_in(monkeypatch, "\n\n\n\n")
+    assert main(["--plain", "--machine", NATIVE, "--out", str(tmp_path / "walk")]) == 2
+    err = capfd.readouterr().err
+    assert "--set " in err
+    assert "generate --yes --out DIR" in err
+    assert not (tmp_path / "walk").exists()
+
+
+def test_nobody_there_is_told_before_anything_is_probed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("wizard.faces.inputs.open_machine", lambda args: pytest.fail("probed"))
+    for stdin in (None, io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"")))):
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert main(["--plain"]) == 2
+        assert "generate --yes --out DIR" in capfd.readouterr().err
+
+
+def test_text_that_is_no_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe\n"), encoding="utf-8"))
+    assert main(["--plain", "--machine", NATIVE, "--out", str(tmp_path / "walk")]) == 2
+    assert "Traceback" not in capfd.readouterr().err
+
+
+# -- prompters ----------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_questionary_is_taken_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    assert isinstance(prompter(), prompts.Questionary)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(prompter(), Lines)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(prompts, "Questionary", lambda: 1 / 0)
+    assert isinstance(prompter(), Lines)
+
+
+def test_a_choice_that_is_not_possible_is_refused_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_in(monkeypatch, "1\nnone\n\n")
+    options = [Option("docker", "Docker", "it is not installed"), Option("local", "Local")]
+    assert Lines().choose("How", options, "local", "runtime") == "local"
+    out = capsys.readouterr().out
+    assert out.count("it is not installed") == 2
+    assert "from 1 to 2" in out
+
+
+def test_a_number_or_a_value_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = [Option("a", "A"), Option("b", "B")]
+    for typed, wanted in (
+        ("2\n", "b"),
+        ("b\n", "b"),
+        ("\n", "a"),
+        ("²\n1\n", "a"),
+        ("9" * 30 + "\n2\n", "b"),
+    ):
+        type_in(monkeypatch, typed)
+        assert Lines().choose("Which", options, "a", "k") == wanted
+
+
+def test_environment_is_as_the_tests_need_it() -> None:
+    assert "HF_TOKEN" not in os.environ

@@ -1,0 +1,141 @@
+"""The plain walk in a real terminal, by the keyboard alone: the files are those of ``generate --yes``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pexpect = pytest.importorskip("pexpect")
+if os.name == "nt":
+    pytest.skip("needs a POSIX terminal", allow_module_level=True)
+
+ROOT = Path(__file__).resolve().parent.parent
+MACHINES = ROOT / "tests" / "machines"
+# prompt_toolkit asks the terminal where its cursor is, and goes on sooner when it is told.
+WHERE = r"\x1b\[6n"
+QUIET_S = 0.3  # nothing drawn for so long: a prompt is waiting, or the machine is being looked at
+
+
+def environment(tmp_path: Path, term: str) -> dict[str, str]:
+    more = {
+        "TERM": term,
+        "VLLM_WIZARD_CONFIG_DIR": str(tmp_path / "config"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    return {**os.environ, **more, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+
+
+def spawn(
+    tmp_path: Path, machine: str, *words: str, term: str = "xterm-256color", size: tuple[int, int] = (24, 80)
+) -> Any:
+    argv = ["-m", "wizard", "--plain", "--machine", str(MACHINES / machine), *words]
+    return pexpect.spawn(
+        sys.executable,
+        argv,
+        env=environment(tmp_path, term),
+        dimensions=size,
+        timeout=60,
+        encoding="utf-8",
+        cwd=str(tmp_path),
+    )
+
+
+def enter_alone(child: Any) -> str:
+    """Press Enter whenever the terminal is quiet, until the program ends; all that was drawn.
+
+    An Enter that comes too early waits for the next prompt, where it means the same.
+    """
+    drawn = ""
+    for _press in range(600):
+        seen = child.expect([pexpect.EOF, WHERE, pexpect.TIMEOUT], timeout=QUIET_S)
+        drawn += child.before if seen != 2 else ""
+        if seen == 0:
+            child.close()
+            return drawn
+        child.send("\x1b[1;1R" if seen == 1 else "\r")
+    raise AssertionError("the walk does not end")
+
+
+def until(child: Any, text: str) -> None:
+    """Wait until ``text`` is drawn and the terminal is quiet."""
+    while child.expect([text, WHERE]) == 1:
+        child.send("\x1b[1;1R")
+    while child.expect([WHERE, pexpect.TIMEOUT], timeout=QUIET_S) == 0:
+        child.send("\x1b[1;1R")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def generated(tmp_path: Path, machine: str) -> tuple[int, dict[str, bytes]]:
+    out = tmp_path / "batch"
+    words = ["generate", "--yes", "--machine", str(MACHINES / machine), "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-m", "wizard", *words],
+        env=environment(tmp_path, "dumb"),
+        capture_output=True,
+        cwd=tmp_path,
+    )
+    return done.returncode, files(out)
+
+
+def check(tmp_path: Path, machine: str) -> None:
+    code, wanted = generated(tmp_path, machine)
+    child = spawn(tmp_path, machine, "--out", str(tmp_path / "walk"))
+    enter_alone(child)
+    assert child.exitstatus == code
+    assert files(tmp_path / "walk") == wanted
+    assert bool(wanted) is (code == 0)
+
+
+@pytest.mark.parametrize("machine", ["wsl2-rtx3060-model-on-d", "wsl1"])
+def test_enter_alone(machine: str, tmp_path: Path) -> None:
+    check(tmp_path, machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", sorted(p.name for p in MACHINES.iterdir() if (p / "host.json").exists()))
+def test_enter_alone_on_every_recorded_machine(machine: str, tmp_path: Path) -> None:
+    check(tmp_path, machine)
+
+
+def test_a_dumb_terminal_gets_numbered_lines(tmp_path: Path) -> None:
+    child = spawn(tmp_path, "native-rtx5090", "--out", str(tmp_path / "walk"), term="dumb")
+    drawn = enter_alone(child)
+    assert child.exitstatus == 0
+    assert "\x1b" not in drawn
+    assert "(proposed)" in drawn
+    assert (tmp_path / "walk" / "launch.sh").exists()
+
+
+def test_ctrl_c_leaves_without_a_trace(tmp_path: Path) -> None:
+    child = spawn(tmp_path, "native-rtx5090", "--out", str(tmp_path / "walk"))
+    child.expect("Model:")
+    child.send("\x03")
+    while child.expect([pexpect.EOF, WHERE]) == 1:
+        child.send("\x1b[1;1R")
+    child.close()
+    assert child.exitstatus == 130
+    assert "Traceback" not in child.before
+    assert "answers are kept" in child.before
+    assert not (tmp_path / "walk").exists()
+
+
+def test_arrow_keys_choose(tmp_path: Path) -> None:
+    """Down and Enter at "How to run it" takes the local environment."""
+    child = spawn(tmp_path, "native-rtx5090", "--out", str(tmp_path / "walk"))
+    until(child, "Model:")
+    child.send("\r")
+    until(child, "How to run it:")
+    child.send("\x1b[B")
+    child.expect("> Local")
+    child.send("\r")
+    enter_alone(child)
+    assert child.exitstatus == 0
+    assert 'runtime = "local"' in (tmp_path / "walk" / "answers.toml").read_text()
