@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MACHINES = ROOT / "tests" / "machines"
 # prompt_toolkit asks the terminal where its cursor is, and goes on sooner when it is told.
 WHERE = r"\x1b\[6n"
-QUIET_S = 0.3  # nothing drawn for so long: a prompt is waiting, or the machine is being looked at
+QUIET_S = 0.12  # nothing drawn for so long: a prompt is waiting, or the machine is being looked at
 
 
 def environment(tmp_path: Path, term: str) -> dict[str, str]:
