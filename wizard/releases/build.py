@@ -17,7 +17,7 @@ from typing import Any
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _
 
-from . import DATA_FOLDER, version_key
+from . import DATA_FOLDER, user_data_folder, version_key
 from .extract import UnreadableRelease, read_release
 from .sources import fetch_files, project_files, released_versions
 
@@ -80,9 +80,9 @@ def _release_files(folder: Path) -> list[Path]:
     return [p for p in folder.glob("*.json") if p.stem[:1].isdigit()]
 
 
-def build_index(folder: Path) -> dict[str, Any]:
-    """Spans of releases for every spelling, architecture, variable and parser name in the folder."""
-    releases = {p.stem: json.loads(p.read_text("utf-8")) for p in _release_files(folder)}
+def build_index(*folders: Path) -> dict[str, Any]:
+    """Spans of releases for every spelling, architecture, variable and parser name in the folders."""
+    releases = {p.stem: json.loads(p.read_text("utf-8")) for folder in folders for p in _release_files(folder)}
     order = sorted(releases, key=version_key)
     index: dict[str, Any] = {"versions": order, "released": {v: releases[v].get("released") for v in order}}
     flags: dict[str, list[int]] = {}
@@ -124,8 +124,7 @@ def _spans(seen: Mapping[str, Iterable[int]]) -> dict[str, list[list[int]]]:
     return out
 
 
-def write_index(folder: Path) -> None:
-    index = build_index(folder)
+def dump_index(index: Mapping[str, Any]) -> str:
     lines = []
     for key, value in index.items():
         if isinstance(value, dict) and key != "released":
@@ -133,7 +132,26 @@ def write_index(folder: Path) -> None:
             lines.append(f' "{key}": {{\n{entries}\n }}')
         else:
             lines.append(f" {_compact(key)}: {_compact(value)}")
-    (folder / "index.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_user_release(data: Mapping[str, Any]) -> Path:
+    """Keep a release's data in the user's folder, and an index there that covers the package's releases too."""
+    folder = user_data_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{data['version']}.json"
+        _replace(path, dump_release(data))
+        _replace(folder / "index.json", dump_index(build_index(DATA_FOLDER, folder)))
+    except OSError as error:
+        raise WizardError(_("{folder} cannot be written: {problem}").format(folder=folder, problem=error)) from error
+    return path
+
+
+def _replace(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, "utf-8")
+    part.replace(path)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -175,7 +193,7 @@ def _build(versions: list[str], everything: bool, out: Path, cache: Path | None)
             )
         )
     fill_images(out)
-    write_index(out)
+    (out / "index.json").write_text(dump_index(build_index(out)), "utf-8")
     return 1 if failed else 0
 
 

@@ -428,8 +428,8 @@ def _simple_type(hint: Any) -> Any:
     for kind, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, "str"), (type(None), "null")):
         if hint is kind:
             return [name]
-    for kind, name in ((list, "list"), (dict, "dict")):
-        if hint is kind or origin is kind:
+    for container, name in ((list, "list"), (dict, "dict")):
+        if hint is container or origin is container:
             return [name]
     return None
 

@@ -36,8 +36,10 @@ def all_faults() -> tuple[KnownFault, ...]:
 def known_faults(version: str, conditions: Iterable[str]) -> list[KnownFault]:
     """Faults that a release has when all of a fault's conditions hold.
 
-    Conditions are words: "wsl", "lora", "moe", "unquantized", "dense", "multi_gpu",
-    "compute_capability:8.6", "kv_cache_dtype:fp8" ... A condition "x|y" holds when either does.
+    Conditions are words: "wsl", "lora", "lora_experts", "moe", "unquantized", "dense", "multi_gpu",
+    "expert_parallel", "expandable_segments", "quantization:mxfp4", "kv_cache_dtype:fp8", "dtype:bfloat16",
+    "compute_capability:8.6". In the data file "x|y" holds when either does, and "compute_capability<8.9" when
+    a lower one was given.
     """
     import dataclasses
 
@@ -51,8 +53,20 @@ def known_faults(version: str, conditions: Iterable[str]) -> list[KnownFault]:
             continue
         if fault.last and here > version_key(fault.last):
             continue
-        if all(any(part in held for part in c.split("|")) for c in fault.conditions):
+        if all(any(_holds(part, held) for part in c.split("|")) for c in fault.conditions):
             found.append(
                 dataclasses.replace(fault, title=_(fault.title), explanation=_(fault.explanation))
             )
     return found
+
+
+def _holds(condition: str, held: set[str]) -> bool:
+    name, below, limit = condition.partition("<")
+    if not below:
+        return condition in held
+    given = [h.partition(":")[2] for h in held if h.startswith(name + ":")]
+    return any(_number(g) < _number(limit) for g in given)
+
+
+def _number(text: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in text.split(".") if n.isdigit())

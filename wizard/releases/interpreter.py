@@ -162,7 +162,7 @@ class Module:
         for statement in body:
             if isinstance(statement, ast.If):
                 self._index(_runtime_branch(statement))
-            elif isinstance(statement, ast.Try) or isinstance(statement, ast.With):
+            elif isinstance(statement, (ast.Try, ast.With)):
                 self._index(statement.body)
             elif isinstance(statement, ast.ImportFrom) and any(a.name == "*" for a in statement.names):
                 self.star_imports.append(statement)
