@@ -131,7 +131,7 @@ def lora_bytes(arch: Arch, request: FitRequest, dtype_bytes: float) -> int:
             for weight in block.weights:
                 if weight.cols <= 1 or weight.kind not in ("attention", "mlp", "experts") or not weight.name:
                     continue
-                slices = {"qkv_proj": 3, "gate_up_proj": 2, "w13": 2}.get(weight.name, 1)
+                slices = {"qkv_proj": 3, "gate_up_proj": 2, "shared_gate_up_proj": 2, "w13": 2}.get(weight.name, 1)
                 rows, cols = weight.rows, weight.cols
                 if weight.shard in ("rows", "qkv") or (weight.shard == "expert" and weight.expert_cut == "rows"):
                     size = rank * (cols * slices + rows / tp)

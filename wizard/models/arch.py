@@ -235,11 +235,12 @@ def gqa(
     return tuple(out)
 
 
-def mlp(hidden: int, inter: int, *, gated: bool = True, bias: bool = False, kind: str = "mlp") -> tuple[Weight, ...]:
+def mlp(hidden: int, inter: int, *, gated: bool = True, bias: bool = False, kind: str = "mlp", prefix: str = "") -> tuple[Weight, ...]:
+    """Weights of a dense MLP; ``prefix`` sets those of shared experts apart."""
     if inter <= 0:
         return ()
     up = inter * (2 if gated else 1)
-    out = [Weight(kind, up, hidden, "rows", name="gate_up_proj"), Weight(kind, hidden, inter, "cols", name="down_proj")]
+    out = [Weight(kind, up, hidden, "rows", name=f"{prefix}gate_up_proj"), Weight(kind, hidden, inter, "cols", name=f"{prefix}down_proj")]
     if bias:
         out += [Weight(kind, up, 1, "rows", quantized=False), Weight(kind, hidden, quantized=False)]
     return tuple(out)
@@ -265,7 +266,7 @@ def moe(
     if correction:
         out.append(Weight("router", experts, quantized=False, dtype_bytes=4))
     if shared_inter:
-        out += mlp(hidden, shared_inter, gated=gated)
+        out += mlp(hidden, shared_inter, gated=gated, prefix="shared_")
     if shared_gate:
         out.append(Weight("router", 1, hidden, quantized=False))
     return tuple(out)
@@ -491,7 +492,7 @@ def rope_elements(text: Mapping[str, Any], model_type: str, head_dim: int) -> in
     if "mrope_section" in rope or kind == "mrope":
         rows = position * 4
     total = rows * size
-    if model_type in ("gemma3", "gemma3_text", "gemma3n_text", "gemma4_text"):
+    if model_type in ("gemma3", "gemma3_text"):
         total += position * size  # the local layers' own rope
     return int(min(total, 2**40))
 
@@ -671,6 +672,9 @@ def vision_tower(vision: Mapping[str, Any], hidden_out: int, outer_type: str = "
             out.append(Weight("vision", width, target))
         elif outer_type in ("mistral3", "pixtral"):
             out += [Weight("vision", width, merged), Weight("vision", target, width), Weight("vision", target, target)]
+        elif outer_type.startswith("glm4v"):
+            inner = integer(vision, "intermediate_size") or 4 * target
+            out += [Weight("vision", target, merged), Weight("vision", target, target), *mlp(target, inner, kind="vision")]
         else:
             out += [Weight("vision", merged, merged, "rows"), Weight("vision", target, merged, "cols")]
     return tuple(replace(w, quantized=False) for w in out)
@@ -696,8 +700,10 @@ def _tower(tower: Mapping[str, Any], kind: str) -> list[Weight]:
         ratio = tower.get("mlp_ratio")
         inner = int(width * ratio) if isinstance(ratio, (int, float)) else 4 * width
     family = str(tower.get("model_type") or "")
-    gated = str(tower.get("hidden_act", "")) == "silu" or family in ("pixtral", "qwen2_5_vl", "qwen2_5_omni_vision_encoder", "gemma4_vision")
+    gated = str(tower.get("hidden_act", "")) == "silu" or family.startswith("glm4v") or family in ("pixtral", "qwen2_5_vl", "qwen2_5_omni_vision_encoder", "gemma4_vision")
     plain = family in ("pixtral", "gemma4_vision")
+    if family.startswith("glm4v"):
+        inner = integer(tower, "out_hidden_size") or inner  # its intermediate_size belongs to the merger
     layer = [
         Weight(kind, 3 * width, width, "rows", name="qkv"), Weight(kind, width, width, "cols", name="proj"),
         *mlp(width, inner, gated=gated, bias=not plain, kind=kind), *(replace(n, kind=kind) for n in norms(width, 2, bias=not gated)),

@@ -30,7 +30,7 @@ PLAIN = frozenset(
     persimmon fuyu gritlm xverse aquila voxtral ultravox granite_speech hcxvision hyperclovax rnj1 laguna step3p5 openpangu_embedded lfm2_vl_text
     """.split()  # noqa: SIM905
 )  # fmt: skip
-MLA = frozenset(["deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "kimi_k25", "glm4_moe_lite", "glm_moe_dsa", "deepseek_vl_v2", "minicpm3_mla", "pangu_ultra_moe", "axk1", "sarvam_mla", "mistral_large_3"])
+MLA = frozenset(["deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "kimi_k25", "glm4_moe_lite", "glm_moe_dsa", "deepseek_vl_v2", "minicpm3_mla", "pangu_ultra_moe", "axk1", "sarvam_mla", "mistral_large_3 mistral4"])
 GDN = frozenset(["qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text"])
 ENCODERS = frozenset(["bert", "roberta", "xlm-roberta", "modernbert", "nomic_bert", "gte", "new", "jina_bert", "distilbert", "electra", "camembert", "mpnet", "siglip", "clip"])
 # Plain by their architecture's name where a config states no model_type of the list.
@@ -378,10 +378,11 @@ def gemma_shared(config: Text, text: Text) -> Arch:
     new = model_type.startswith("gemma4")
     hidden, layers, heads, kv_heads, head_dim = base.dims(text)
     kinds = base.layer_types(text, layers)
-    known = kinds is not None
+    known = kinds is None or all(k in ("full", "sliding") for k in kinds)
     if kinds is None:
-        every = 6 if new else 5
-        kinds = ["full" if (i + 1) % every == 0 else "sliding" for i in range(layers)]
+        # what the configuration classes fill in: every n-th layer, and the last one, is full
+        every = integer(text, "sliding_window_pattern", "_sliding_window_pattern") or (6 if new else 5)
+        kinds = ["full" if (i + 1) % every == 0 or (new and i == layers - 1) else "sliding" for i in range(layers)]
     window = integer(text, "sliding_window") or 512
     wide = (integer(text, "global_head_dim") or head_dim) if new else head_dim
     wide_kv = (integer(text, "num_global_key_value_heads") or kv_heads) if new else kv_heads
@@ -509,5 +510,5 @@ READERS: dict[str, Reader] = {
     "granitemoehybrid": granite_hybrid, "bamba": granite_hybrid, "nemotron_h": nemotron_h, "falcon_h1": falcon_h1, "jamba": jamba, "mamba": mamba,
     "mamba2": mamba, "falcon_mamba": mamba, "zamba2": zamba2, "lfm2": lfm2, "lfm2_moe": lfm2, "kimi_linear": kimi_linear, "minimax_text_01": minimax_text,
     "minimax_m1": minimax_text, "minimax": minimax_text, "phi4flash": phi4_flash, "gemma3n": gemma_shared, "gemma3n_text": gemma_shared,
-    "gemma4": gemma_shared, "gemma4_text": gemma_shared, "mimo_v2_flash": mimo_v2, "mimo_v2": mimo_v2, "longcat_flash": longcat, "whisper": whisper,
+    "gemma4": gemma_shared, "gemma4_text": gemma_shared, "gemma4_unified": gemma_shared, "gemma4_unified_text": gemma_shared, "mimo_v2_flash": mimo_v2, "mimo_v2": mimo_v2, "longcat_flash": longcat, "whisper": whisper,
 }  # fmt: skip

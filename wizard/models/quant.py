@@ -98,10 +98,24 @@ def _packed(name: str) -> Any:
         text = f"{bits} bit, group {group}" if group > 0 else f"{bits} bit, per channel"
         return Quant(
             name, text, int_bytes(bits, group), bits, group,
-            ignored=_names(block.get("modules_to_not_convert")), lm_head=bool(block.get("lm_head")),
+            ignored=_names(block.get("modules_to_not_convert")) + _gptq_exempt(block), lm_head=bool(block.get("lm_head")),
         )  # fmt: skip
 
     return read
+
+
+def _gptq_exempt(block: Mapping[str, Any]) -> tuple[str, ...]:
+    """GPTQModel's "dynamic" table: a rule that begins with "-:" leaves what it matches unquantized.
+
+    auto-round's "extra_config" does the same for modules with 16 bits.
+    """
+    dynamic, extra = block.get("dynamic"), block.get("extra_config")
+    out = [f"re:{rule[2:]}" for rule in dynamic if isinstance(rule, str) and rule.startswith("-:")] if isinstance(dynamic, Mapping) else []
+    if isinstance(extra, Mapping):
+        for name, setting in extra.items():
+            if isinstance(name, str) and isinstance(setting, Mapping) and setting.get("bits") in (16, 32):
+                out.append(f"re:{name}" if any(c in name for c in "*^$") else name)
+    return tuple(out)
 
 
 def _bitsandbytes(block: Mapping[str, Any]) -> Quant:

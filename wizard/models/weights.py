@@ -42,8 +42,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "in_proj_qkvz": ("linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz", "linear_attn.in_proj_z"),
     "out_proj": ("linear_attn.out_proj", "mixer.out_proj", "mamba.out_proj", "conv.out_proj"),
     "in_proj": ("mixer.in_proj", "mamba.in_proj", "conv.in_proj"),
-    "gate_up_proj": ("mlp.gate_proj", "mlp.up_proj", "mlp.gate_up_proj", "mlp.shared_expert.gate_proj", "mlp.shared_experts.gate_proj", "mixer.up_proj", "feed_forward.w1"),
-    "down_proj": ("mlp.down_proj", "mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj", "mixer.down_proj", "feed_forward.w2"),
+    "gate_up_proj": ("mlp.gate_proj", "mlp.up_proj", "mlp.gate_up_proj", "mixer.up_proj", "feed_forward.w1"),
+    "down_proj": ("mlp.down_proj", "mixer.down_proj", "feed_forward.w2"),
+    "shared_gate_up_proj": ("mlp.shared_expert.gate_proj", "mlp.shared_experts.gate_proj", "mixer.shared_experts.up_proj", "feed_forward.shared_expert.gate_proj"),
+    "shared_down_proj": ("mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj", "mixer.shared_experts.down_proj", "feed_forward.shared_expert.down_proj"),
     "w13": ("mlp.experts.0.gate_proj", "mlp.experts.gate_up_proj", "block_sparse_moe.experts.0.w1", "feed_forward.experts.gate_up_proj", "mixer.experts.0.up_proj"),
     "w2": ("mlp.experts.0.down_proj", "mlp.experts.down_proj", "block_sparse_moe.experts.0.w2", "feed_forward.experts.down_proj", "mixer.experts.0.down_proj"),
 }
