@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from wizard import __version__, cli
+from wizard import __version__, cli, options
 from wizard.__main__ import main
 from wizard.errors import BadInput, WizardError
 
@@ -20,8 +20,8 @@ MACHINES = ROOT / "tests" / "machines"
 
 def run(*words: str, **more: object) -> subprocess.CompletedProcess[bytes]:
     """The command in a process of its own, with nothing on standard input."""
-    options: dict[str, object] = {"stdin": subprocess.DEVNULL, "capture_output": True, "cwd": ROOT, **more}
-    return subprocess.run([sys.executable, "-m", "wizard", *words], timeout=120, **options)  # type: ignore[call-overload,no-any-return]
+    given: dict[str, object] = {"stdin": subprocess.DEVNULL, "capture_output": True, "cwd": ROOT, **more}
+    return subprocess.run([sys.executable, "-m", "wizard", *words], timeout=120, **given)  # type: ignore[call-overload,no-any-return]
 
 
 # -- help and version -------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ def run(*words: str, **more: object) -> subprocess.CompletedProcess[bytes]:
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    for name, _help, _where in cli.COMMANDS:
+    for name, _help, _where in options.COMMANDS:
         assert f"\n  {name} " in text
     assert "/home/user" in text
     assert "exit codes" in text
@@ -40,7 +40,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out.split()[:2] == ["vllm-wizard", __version__]
 
 
-@pytest.mark.parametrize("name", [n for n, _help, _where in cli.COMMANDS])
+@pytest.mark.parametrize("name", [n for n, _help, _where in options.COMMANDS])
 def test_every_command_has_help_with_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([name, "--help"], ["-h", name], ["help", name]):
         assert main(words) == 0
@@ -56,7 +56,7 @@ def test_help_imports_next_to_nothing() -> None:
     done = run("--help", env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1", "LANG": "C.UTF-8"})
     names = {line.rpartition(b"|")[2].strip().decode() for line in done.stderr.splitlines()}
     ours = {n for n in names if n.startswith("wizard")}
-    assert ours <= {"wizard", "wizard.cli", "wizard.errors", "wizard.i18n"}
+    assert ours <= {"wizard", "wizard.cli", "wizard.errors", "wizard.i18n", "wizard.options"}
     bare = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", "import runpy"], capture_output=True, check=True
     )
@@ -149,7 +149,7 @@ def test_a_secret_on_the_command_line_is_refused_and_not_repeated(
     ],
 )
 def test_the_command_is_found_among_the_options(words: list[str], name: str | None) -> None:
-    assert cli._split(words)[0] == name
+    assert options.split_words(words)[0] == name
 
 
 def test_common_options_count_before_and_after() -> None:
@@ -157,14 +157,14 @@ def test_common_options_count_before_and_after() -> None:
         ["--machine", "m", "--set", "a=1", "plan", "--set", "b=2", "--json"],
         ["plan", "--machine", "m", "--json", "--set", "a=1", "--set", "b=2"],
     ):
-        name, rest = cli._split(words)
-        args = cli.parse_words(name, rest)
+        name, rest = options.split_words(words)
+        args = options.parse_words(name, rest)
         assert (args.machine, args.set, args.json) == ("m", ["a=1", "b=2"], True)
 
 
 def test_abbreviations_are_not_guessed() -> None:
     with pytest.raises(BadInput, match="--machine"):
-        cli.parse_words("detect", ["--mach", "x"])
+        options.parse_words("detect", ["--mach", "x"])
 
 
 # -- how it ends ------------------------------------------------------------------------------------------------
@@ -284,9 +284,9 @@ def test_undo_with_nothing_on_record(
 def test_completion_knows_every_command_and_option(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    for name, _help, _where in cli.COMMANDS:
+    for name, _help, _where in options.COMMANDS:
         assert name in script
-        for action in cli.build_parser(name)._actions:
+        for action in options.build_parser(name)._actions:
             for option in action.option_strings:
                 assert (option if shell != "fish" else option.lstrip("-")) in script
 

@@ -1,77 +1,27 @@
-"""The command line: which face or room does what is asked, and with which options.
-
-Every common option may stand before or after the subcommand. Only the chosen subcommand's parser is built, and
-only its room is imported; the overview that ``--help`` prints needs no parser at all.
-"""
+"""The command line: which face or room does what is asked."""
 
 from __future__ import annotations
 
 from wizard.errors import BadInput
-from wizard.i18n import N_, _
+from wizard.i18n import _
+from wizard.options import COMMANDS, before_dashes, overview, parse_words, split_words, version_line
 
 TYPE_CHECKING = False  # importing typing would cost --help a good part of its time
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-PROGRAM = "vllm-wizard"
-
-# Name, one line of help, and where its ``run(args)`` (and ``add_arguments(parser)``, if the room has its own) is.
-COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("detect", N_("show what was found on this machine, and what stands in the way"), "wizard.faces.batch:detect"),
-    ("plan", N_("show the command, the reasons behind it, and the files, without writing"), "wizard.faces.batch:plan"),
-    ("generate", N_("write the files without asking"), "wizard.faces.batch:generate"),
-    ("undo", N_("take back the last write"), "wizard.faces.batch:undo"),
-    ("fit", N_("compute the memory that a model needs on a GPU"), "wizard.fit_command:run"),
-    ("recipes", N_("list, show or check the recipes"), "wizard.recipes_command:run"),
-    ("releases", N_("list or show what each vLLM release accepts"), "wizard.releases.commands:run"),
-    ("wslconfig", N_("check a .wslconfig as WSL itself reads it"), "wizard.wslconfig_command:run"),
-    ("windows", N_("on Windows itself: size WSL, write its settings, say how to go on inside"), "wizard.windows_command:run"),
-    ("move", N_("copy a model from a slow drive to the Linux file system, verified"), "wizard.move_command:run"),
-    ("record", N_("record this machine into a folder, for tests and reports"), "wizard.faces.batch:record"),
-    ("completion", N_("print the completion script for bash, zsh or fish"), "wizard.faces.completion:run"),
-    ("help", N_("explain a command or a topic"), "wizard.faces.help_topics:run"),
-)  # fmt: skip
-
-# Options that may stand anywhere: (name, metavar or None for a switch, help).
-GENERAL: tuple[tuple[str, str | None, str], ...] = (
-    ("--machine", "DIR", N_("use the machine recorded in DIR instead of this one")),
-    ("--recipes", "DIR", N_("also read recipes from DIR, such as a checkout of the public vLLM recipes")),
-    ("--lang", "LANG", N_("language of all texts: en or zh_CN (default: from the locale)")),
-    ("--debug", None, N_("show the details of an error")),
-)
-ANSWERS: tuple[tuple[str, str | None, str], ...] = (
-    ("--answers", "FILE", N_("take the answers of FILE (an answers.toml written before)")),
-    ("--model", "PATH_OR_ID", N_("the model: a folder, a .gguf file or a repository id")),
-    ("--release", "V", N_("the vLLM release, such as 0.33.0")),
-    ("--runtime", "HOW", N_("how vLLM runs: docker or local")),
-    ("--set", "KEY=VALUE", N_("answer a question, or set any option of vllm serve; may be repeated")),
-    ("--secrets-from-env", None, N_("take HF_TOKEN and VLLM_API_KEY from the environment into vllm.env")),
-)
-JSON_OPTION = ("--json", None, N_("print only JSON on standard output"))
-PLAIN_OPTION = ("--plain", None, N_("ask in plain lines of text instead of full screen"))
-OUT_OPTION = ("--out", "DIR", N_("the folder to write to"))
-
-# What is known to take a value, so that the subcommand is found behind it.
-_WITH_VALUE = frozenset(n for n, metavar, _help in (*GENERAL, *ANSWERS, OUT_OPTION) if metavar)
-# Rooms with options of the same names but other meanings declare them themselves.
-_OWN_OPTIONS = {"fit": ("--model", "--release", "--set"), "releases": ("--release",)}
-_TAKES_ANSWERS = frozenset({"plan", "generate", "windows"})
-_TAKES_JSON = frozenset(
-    {"detect", "plan", "generate", "undo", "fit", "recipes", "releases", "wslconfig", "windows", "move", "record"}
-)
-
 
 def run(words: Sequence[str]) -> int:
     """Run the command line ``words`` and return the exit code; raises WizardError, BadInput or SystemExit."""
     words = list(words)
     _choose_language(words)
-    name, rest = _split(words)
+    name, rest = split_words(words)
     if name is None:
-        if any(w in ("-h", "--help") for w in _before_dashes(rest)):
+        if any(w in ("-h", "--help") for w in before_dashes(rest)):
             print(overview(), end="")
             return 0
-        if any(w in ("-V", "--version") for w in _before_dashes(rest)):
+        if any(w in ("-V", "--version") for w in before_dashes(rest)):
             print(version_line())
             return 0
         return _walk(parse_words(None, rest))
@@ -83,7 +33,7 @@ def run(words: Sequence[str]) -> int:
 def _choose_language(words: Sequence[str]) -> None:
     from wizard.i18n import set_language
 
-    options = _before_dashes(words)
+    options = before_dashes(words)
     for at, word in enumerate(options):
         if word.startswith("--lang="):
             set_language(word.partition("=")[2])
@@ -94,46 +44,6 @@ def _choose_language(words: Sequence[str]) -> None:
     set_language(None)
 
 
-def _before_dashes(words: Sequence[str]) -> list[str]:
-    words = list(words)
-    return words[: words.index("--")] if "--" in words else words
-
-
-def _split(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The subcommand, wherever it stands among the options, and all other words in order."""
-    skip = False
-    for at, word in enumerate(words):
-        if skip:
-            skip = False
-        elif word == "--":
-            break
-        elif word.startswith("-") and word != "-":
-            skip = word in _WITH_VALUE
-        elif word in {name for name, _help, _where in COMMANDS}:
-            return word, [*words[:at], *words[at + 1 :]]
-        else:
-            raise _no_command(word, words[at - 1] if at else "")
-    return None, list(words)
-
-
-def _no_command(word: str, before: str) -> BadInput:
-    """``word`` stands where a command may stand, and is none; it may be the value of a misspelt option."""
-    options = [o[0] for o in (*GENERAL, *ANSWERS, OUT_OPTION, JSON_OPTION, PLAIN_OPTION)]
-    see = " " + _("See vllm-wizard --help.")
-    if before.startswith("--") and "=" not in before and before not in options:
-        return BadInput(_("There is no option {word}.").format(word=before) + near(before, options) + see)
-    known = [name for name, _help, _where in COMMANDS]
-    return BadInput(_("There is no command “{word}”.").format(word=word) + near(word, known) + see)
-
-
-def near(word: str, known: Sequence[str]) -> str:
-    """`` Did you mean ...?`` for a misspelt word, or nothing."""
-    import difflib
-
-    hits = difflib.get_close_matches(word, known, 2, 0.6)
-    return " " + _("Did you mean {names}?").format(names=" / ".join(hits)) if hits else ""
-
-
 def _runner(name: str) -> Callable[[argparse.Namespace], int]:
     import importlib
 
@@ -141,220 +51,6 @@ def _runner(name: str) -> Callable[[argparse.Namespace], int]:
     module, _sep, function = where.partition(":")
     runner: Callable[[argparse.Namespace], int] = getattr(importlib.import_module(module), function)
     return runner
-
-
-# -- the overview ---------------------------------------------------------------------------------------------
-
-
-def version_line() -> str:
-    from wizard import __version__
-
-    return f"{PROGRAM} {__version__}"
-
-
-def overview() -> str:
-    """What ``vllm-wizard --help`` prints."""
-    parts = [
-        _("usage: {program} [options] [command] [options]").format(program=PROGRAM),
-        "",
-        _("Sets up a vLLM server on this machine: finds out what it can do, asks what you want,"),
-        _("and writes the files that start it. Without a command it opens the full-screen walk."),
-        "",
-        _("commands:"),
-        *rows([(name, _(text)) for name, text, _where in COMMANDS]),
-        "",
-        _("options (before or after the command):"),
-        *rows([(_spelt(o), _(o[2])) for o in (PLAIN_OPTION, *GENERAL, *ANSWERS, OUT_OPTION, JSON_OPTION)]),
-        *rows(
-            [
-                ("-V, --version", _("print the version")),
-                ("-h, --help", _("print this, or a command's own help")),
-            ]
-        ),
-        "",
-        _("examples:"),
-        "  vllm-wizard",
-        "  vllm-wizard --plain --model /home/user/models/Qwen3-8B",
-        "  vllm-wizard detect",
-        "  vllm-wizard plan --json --model Qwen/Qwen3-VL-8B-Instruct --set max_model_len=32k",
-        "  vllm-wizard generate --yes --out /home/user/vllm",
-        "  vllm-wizard undo",
-        "",
-        _("exit codes: 0 done, 1 it could not be done, 2 wrong input, 130 interrupted"),
-    ]
-    return "\n".join(parts) + "\n"
-
-
-def _spelt(option: tuple[str, str | None, str]) -> str:
-    return option[0] + (f" {option[1]}" if option[1] else "")
-
-
-def rows(table: Sequence[tuple[str, str]]) -> list[str]:
-    """Two columns of at most 79 characters in all."""
-    lines = []
-    for left, right in table:
-        words, line = right.split(), f"  {left:<20}" if len(left) < 20 else f"  {left}\n" + " " * 22
-        width = 22
-        for word in words:
-            if width + 1 + len(word) > 79:
-                line, width = line + "\n" + " " * 22, 22
-            line, width = line + (" " if width > 22 else "") + word, width + 1 + len(word)
-        lines.append(line)
-    return lines
-
-
-# -- parsers --------------------------------------------------------------------------------------------------
-
-
-def parse_words(name: str | None, words: Sequence[str]) -> argparse.Namespace:
-    """The options of one subcommand, or (None) of the walk; raises BadInput naming what is wrong."""
-    parser = build_parser(name)
-    # Words may stand on both sides of options (FILE --json FILE); a parser with sub-parsers cannot do that.
-    nested = any(action.nargs == "A..." for action in parser._actions)
-    parse = parser.parse_known_args if nested else parser.parse_known_intermixed_args
-    args, unknown = parse(_joined(words))
-    if unknown:
-        word = next((w for w in unknown if w.startswith("-")), unknown[0]).partition("=")[0]
-        known = [o for action in parser._actions for o in action.option_strings]
-        hint = near(word, known) if word.startswith("-") else ""
-        what = (
-            _("There is no option {word}.") if word.startswith("-") else _("“{word}” is one word too many.")
-        )
-        raise BadInput(
-            what.format(word=word) + hint + " " + _("See {command} --help.").format(command=parser.prog)
-        )
-    args.command = name
-    return args
-
-
-def _joined(words: Sequence[str]) -> list[str]:
-    """``--set --option=value`` as one word: a parser takes the second one for an option of its own."""
-    out: list[str] = []
-    for at, word in enumerate(words):
-        if at and words[at - 1] == "--set" and word.startswith("--") and word != "--":
-            out[-1] = f"--set={word}"
-        else:
-            out.append(word)
-    return out
-
-
-def build_parser(name: str | None) -> argparse.ArgumentParser:
-    """The parser of one subcommand, or (None) of the walk."""
-    import argparse
-
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> None:  # type: ignore[override]
-            raise BadInput(f"{message}. " + _("See {command} --help.").format(command=self.prog))
-
-    text = next((_(help_) for n, help_, _where in COMMANDS if n == name), None)
-    parser = Parser(
-        prog=f"{PROGRAM} {name}" if name else PROGRAM,
-        description=text[:1].upper() + text[1:] + "." if text else None,
-        epilog=_epilog(name),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    own = _OWN_OPTIONS.get(name or "", ())
-    _add_own(parser, name)
-    common = parser.add_argument_group(_("common options"))
-    answers = name is None or name in _TAKES_ANSWERS
-    options = [*(ANSWERS if answers else ()), *GENERAL]
-    if name in _TAKES_JSON:
-        options.append(JSON_OPTION)
-    taken = {o for action in parser._actions for o in action.option_strings}
-    for option, metavar, help_ in options:
-        if option in own or option in taken:
-            continue
-        _add_common(common, option, metavar, help_)
-    return parser
-
-
-def _add_common(group: argparse._ArgumentGroup, option: str, metavar: str | None, help_: str) -> None:
-    if metavar is None:
-        group.add_argument(option, action="store_true", help=_(help_))
-    elif option in ("--set", "--recipes"):
-        group.add_argument(option, action="append", default=[], metavar=metavar, help=_(help_))
-    elif option == "--runtime":
-        group.add_argument(option, choices=("docker", "local"), metavar=metavar, help=_(help_))
-    else:
-        group.add_argument(option, metavar=metavar, help=_(help_))
-
-
-def _add_own(parser: argparse.ArgumentParser, name: str | None) -> None:
-    """The options and arguments that only this subcommand has."""
-    if name is None:
-        _add_common(parser, *PLAIN_OPTION)  # type: ignore[arg-type]
-        _add_common(parser, *OUT_OPTION)  # type: ignore[arg-type]
-    elif name == "generate":
-        _add_common(parser, *OUT_OPTION)  # type: ignore[arg-type]
-        parser.add_argument("--yes", "-y", action="store_true", help=_("write without asking"))
-        parser.add_argument(
-            "--dry-run", action="store_true", help=_("show what would change and write nothing")
-        )
-        parser.add_argument(
-            "--apply-wslconfig",
-            action="store_true",
-            help=_("on WSL2: change the .wslconfig in the Windows profile itself, not only a copy in DIR"),
-        )
-    elif name == "plan":
-        _add_common(parser, *OUT_OPTION)  # type: ignore[arg-type]
-    elif name == "undo":
-        parser.add_argument(
-            "count", nargs="?", type=_count, default=1, metavar="N", help=_("how many writes (default 1)")
-        )
-        parser.add_argument("--list", action="store_true", help=_("list the writes that can be taken back"))
-        parser.add_argument("--force", action="store_true", help=_("also where a file was changed since"))
-    elif name == "detect":
-        return
-    elif name == "record":
-        parser.add_argument("dir", metavar="DIR", help=_("a new or empty folder"))
-    else:
-        import importlib
-
-        where = next(w for n, _help, w in COMMANDS if n == name)
-        room = importlib.import_module(where.partition(":")[0])
-        room.add_arguments(parser)
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
-
-
-def _epilog(name: str | None) -> str:
-    if name is None:
-        return overview()
-    lines = _EXAMPLES.get(name or "", ())
-    head = [_("examples:"), *(f"  {PROGRAM} {name} {line}".rstrip() for line in lines), ""] if lines else []
-    return "\n".join([*head, _("exit codes: 0 done, 1 it could not be done, 2 wrong input")])
-
-
-_EXAMPLES: dict[str, tuple[str, ...]] = {
-    "detect": ("", "--json", "--machine /home/user/recorded/laptop"),
-    "plan": (
-        "",
-        "--model /home/user/models/Qwen3-8B",
-        "--json --model Qwen/Qwen3-VL-8B-Instruct --release 0.33.0 --runtime docker",
-        "--set max_model_len=32k --set limit_videos=0",
-    ),
-    "generate": (
-        "--yes --out /home/user/vllm",
-        "--dry-run --out /home/user/vllm --model Qwen/Qwen3-8B",
-        "--yes --out /home/user/vllm --answers /home/user/old/answers.toml",
-        "--yes --out /home/user/vllm --secrets-from-env --set access=network",
-    ),
-    "undo": ("", "--list", "2 --force"),
-    "fit": ("--model /home/user/models/Qwen3-8B", "--json --model Qwen/Qwen3-8B --gpu-memory-gib 24 --set dtype=float16"),
-    "recipes": ("list", "show qwen3-vl", "check --recipes /home/user/vllm-recipes"),
-    "releases": ("list", "show 0.33.0 --json"),
-    "wslconfig": ("check", "check /mnt/c/Users/user/.wslconfig --host-ram-bytes 34359738368"),
-    "windows": ("", "--yes", "--dry-run --model Qwen/Qwen3-8B"),
-    "move": ("/mnt/d/models/Qwen3-8B", "/mnt/d/models/Qwen3-8B /home/user/models/Qwen3-8B"),
-    "record": ("/home/user/this-machine",),
-    "help": ("", "generate", "answers"),
-}  # fmt: skip
 
 
 # -- the walk -------------------------------------------------------------------------------------------------

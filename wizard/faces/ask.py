@@ -491,8 +491,8 @@ class _Walk:
         say(writing.wrapped(_("The model is still on the slow drive: {source}.").format(source=move.source)))
         if not self.ask.confirm(_("Copy it now to {to}?").format(to=move.destination), True, ""):
             return False
-        from wizard.cli import parse_words
         from wizard.move_command import run as move_run
+        from wizard.options import parse_words
 
         try:
             return move_run(parse_words("move", [move.source, move.destination])) == 0

@@ -52,7 +52,7 @@ class Row:
 
 def _tables() -> dict[str, list[Row]]:
     """The rows of every subcommand; ``""`` is the walk. A room that is not there is left out."""
-    from wizard.cli import COMMANDS, build_parser
+    from wizard.options import COMMANDS, build_parser
 
     tables: dict[str, list[Row]] = {}
     for name in ("", *(n for n, _help, _where in COMMANDS)):
@@ -136,7 +136,7 @@ def _zsh_spec(row: Row) -> list[str]:
 
 
 def _zsh(tables: dict[str, list[Row]]) -> str:
-    from wizard.cli import COMMANDS
+    from wizard.options import COMMANDS
 
     lines = [
         "#compdef vllm-wizard",
@@ -173,7 +173,7 @@ def _zsh(tables: dict[str, list[Row]]) -> str:
 
 
 def _fish(tables: dict[str, list[Row]]) -> str:
-    from wizard.cli import COMMANDS
+    from wizard.options import COMMANDS
 
     names = " ".join(n for n in tables if n)
     lines = ["# vllm-wizard: completion for fish", "complete -c vllm-wizard -f"]

@@ -73,20 +73,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from wizard import cli
+    from wizard import options
 
-    commands = [n for n, _help, _where in cli.COMMANDS]
+    commands = [n for n, _help, _where in options.COMMANDS]
     topic = args.topic
     if topic is None:
         print(_contents(), end="")
     elif topic in commands:
-        print(cli.build_parser(topic).format_help(), end="")
+        print(options.build_parser(topic).format_help(), end="")
     elif topic in TOPICS:
         print(_topic(topic), end="")
     else:
         raise BadInput(
             _("There is no help on “{topic}”.").format(topic=topic)
-            + cli.near(topic, [*commands, *TOPICS])
+            + options.near(topic, [*commands, *TOPICS])
             + " "
             + _("See vllm-wizard help.")
         )
@@ -94,12 +94,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _contents() -> str:
-    from wizard import cli
+    from wizard import options
 
     lines = [_("vllm-wizard help COMMAND or TOPIC"), "", _("commands:")]
-    lines += cli.rows([(name, _(text)) for name, text, _where in cli.COMMANDS])
+    lines += options.rows([(name, _(text)) for name, text, _where in options.COMMANDS])
     lines += ["", _("topics:")]
-    lines += cli.rows([(name, _(text)) for name, (text, _long) in TOPICS.items()])
+    lines += options.rows([(name, _(text)) for name, (text, _long) in TOPICS.items()])
     return "\n".join(lines) + "\n"
 
 
