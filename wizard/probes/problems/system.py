@@ -158,7 +158,7 @@ def wsl_itself(machine: Machine) -> list[Problem]:
                     "There is no /dev/kfd here: ROCm reaches the GPU through /dev/dxg and AMD's library for WSL, which "
                     "vLLM's ROCm image does not bring. Native Linux is the sure way; under WSL follow AMD's guide."
                 ),
-                link="https://rocm.docs.amd.com/projects/radeon-ryzen/en/latest/docs/install/wsl/howto_wsl.html",
+                link="https://rocm.docs.amd.com/projects/radeon-ryzen/en/latest/docs/install/installrad/wsl/howto_wsl.html",
             )
         )
     if wsl.networking_mode.value == "mirrored" and machine.docker.engine.known:
