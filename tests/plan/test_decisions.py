@@ -216,3 +216,20 @@ def test_a_model_known_by_name_only_is_never_said_to_fit() -> None:
     assert {"fit_unknown", "fit_uncertain", "does_not_fit"} & {
         n.code for n in (*made.warnings, *made.blockers)
     }
+
+
+@pytest.mark.parametrize("name", ["wsl2-rtx4090-desktop", "native-4x-h200"])
+def test_no_single_flag_is_a_secret_and_each_has_a_meaning(name: str) -> None:
+    rows = plan(bare(name)).flag_rows
+    assert len(rows) > 30
+    assert not {"api_key", "hf_token"} & {row.dest for row in rows}
+    assert all(row.meaning and row.memory for row in rows)
+
+
+def test_a_secret_given_as_an_option_never_reaches_the_command() -> None:
+    from wizard.errors import BadInput
+    from wizard.steps import set_answer
+
+    session = bare("native-rtx5090")
+    with pytest.raises(BadInput, match="secret"):
+        set_answer(session, plan(session), "api-key", "planted-secret")

@@ -61,7 +61,9 @@ def plan(session: Session) -> Plan:
         needs,
         architecture=info.architecture,
         min_release=minimum,
-        conditions=rt.conditions(machine, info, len(bed.gpus), bool(lora), needs.capability),
+        conditions=rt.conditions(
+            machine, info, len(bed.gpus), bool(lora), needs.capability, _words(draft, info, lora)
+        ),
     )
     release, faults = rt.choose_release(draft, needs)
     image, reference = rt.image_of(draft, release, needs)
@@ -351,6 +353,22 @@ def adapters_for(session: Session, info: ModelInfo) -> tuple[LoraAdapter, ...]:
         if base and (base in names or last_part(base) in names):
             beside.setdefault(adapter.path, adapter)
     return tuple(beside.values())
+
+
+def _words(draft: Draft, info: ModelInfo, lora: tuple[tuple[str, str], ...]) -> list[str]:
+    """Conditions of known faults that follow from the answers and the adapters."""
+    out = []
+    for key in ("kv_cache_dtype", "dtype"):
+        given = draft.session.answers.get(key)
+        if given is not None:
+            out.append(f"{key}:{given[0]}")
+    paths = {path for _name, path in lora}
+    if any(a.touches_experts for a in adapters_for(draft.session, info) if a.path in paths):
+        out.append("lora_experts")
+    expert = draft.session.answers.get("enable_expert_parallel")
+    if expert is not None and str(expert[0]).lower() not in ("false", "no", "0", "off"):
+        out.append("expert_parallel")
+    return out
 
 
 def _lora_adapters(draft: Draft, info: ModelInfo) -> tuple[tuple[str, str], ...]:

@@ -17,7 +17,7 @@ from wizard.plan.intents import Intent
 from wizard.plan.sizing import Bed, Sized
 from wizard.plan_types import FlagRow
 from wizard.releases.types import ImageInfo, KnownFault, Option, Release
-from wizard.session import Value
+from wizard.session import SECRET_KEYS, Value
 
 if TYPE_CHECKING:
     from wizard.recipes import Recipe, Variant
@@ -550,15 +550,13 @@ def _verify(draft: Draft, argv: tuple[str, ...], release: Release, extra: Mappin
 
 def _rows(command: Command) -> tuple[FlagRow, ...]:
     """The single flags that the flags step lists: those with a meaning in our words, that the release has."""
-    try:
-        from wizard.releases.help import HELP
-    except ImportError:
-        HELP = {}
+    from wizard.releases.help import HELP
 
     rows = []
     for dest, entry in HELP.items():
         option = command.option(dest)
-        if option is None:
+        # A secret is never a flag, and the model is no single flag.
+        if option is None or dest in SECRET_KEYS or dest in ("model", "config"):
             continue
         item = command.items.get(dest)
         value = None if item is None else (" ".join(item.values) if item.values else item.flag)

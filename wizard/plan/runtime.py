@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -53,10 +54,15 @@ def device_of(machine: Machine) -> str:
 
 
 def conditions(
-    machine: Machine, info: ModelInfo | None, gpu_count: int, lora: bool, capability: str | None = None
+    machine: Machine,
+    info: ModelInfo | None,
+    gpu_count: int,
+    lora: bool,
+    capability: str | None = None,
+    words: Iterable[str] = (),
 ) -> frozenset[str]:
-    """The conditions that known faults are stated with."""
-    out: set[str] = set()
+    """The conditions that known faults are stated with; ``words`` are those that follow from answers."""
+    out: set[str] = set(words)
     if machine.is_wsl2:
         out.add("wsl")
     if gpu_count > 1:
@@ -75,6 +81,7 @@ def conditions(
             out.add("architecture:" + info.architecture)
     if capability:
         out.add("compute_capability:" + capability)
+        out |= {f"compute_capability<{limit}" for limit in ("8.0", "8.9") if _key(capability) < _key(limit)}
     out.add("device:" + device_of(machine))
     return frozenset(out)
 
