@@ -18,7 +18,7 @@ from wizard.host import FakeHost
 from wizard.probes import run_all
 from wizard.probes.problems import find_problems
 from wizard.probes.problems.docker import docker_install, toolkit_commands
-from wizard.probes.problems.gpu import driver_commands
+from wizard.probes.problems.drivers import driver_commands
 
 MACHINES = Path(__file__).parent.parent / "machines"
 GIB = 1024**3
@@ -296,6 +296,34 @@ def test_an_unknown_system_gets_no_made_up_install_lines() -> None:
     assert toolkit_commands(strange)[0].startswith("sudo nvidia-ctk")
     assert docker_install(strange)[0] == ()
     assert driver_commands(strange)[0] == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("Ubuntu 20.04.6 LTS", "do-release-upgrade"),
+        ("Ubuntu 24.04.3 LTS", "nvidia-driver-580-open"),
+        ("Debian GNU/Linux 13 (trixie)", "debian13"),
+        ("Debian GNU/Linux 11 (bullseye)", None),
+        ("Rocky Linux 9.5 (Blue Onyx)", "cuda-rhel9.repo"),
+        ("Red Hat Enterprise Linux 10.0 (Coughlan)", "dnf install -y nvidia-open"),
+        ("Fedora Linux 43 (Server Edition)", "cuda-fedora43.repo"),
+        ("CentOS Linux 7 (Core)", None),
+        ("Void Linux", None),
+    ],
+)
+def test_the_driver_is_installed_as_the_vendor_says(name: str, word: str | None) -> None:
+    commands, where, link = driver_commands(distribution(name))
+    assert (where, link[:8]) == ("linux", "https://")
+    if word is None:
+        assert commands == ()
+    else:
+        assert any(word in c for c in commands)
+        assert commands[-1] == "sudo reboot"
+
+
+def test_a_container_cannot_install_its_hosts_driver() -> None:
+    assert driver_commands(replace(recorded(LINUX), system=SystemKind.CONTAINER))[0] == ()
 
 
 def test_a_rootless_engine_is_set_up_without_root() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from wizard.facts import Gpu, Machine, Problem, Severity, SystemKind, Vendor
+from wizard.facts import Machine, Problem, Severity, SystemKind, Vendor
 from wizard.i18n import _
 from wizard.probes.common import GIB, gib, version_tuple
-from wizard.probes.problems.words import sentence, uses_dnf
+from wizard.probes.problems.drivers import NEWEST_CAPABILITY, NEWEST_DRIVER, below, driver_commands
+from wizard.probes.problems.words import sentence
 
 # vLLM's images by the CUDA that they are built with, newest first: the last release, CUDA, the driver that it is
 # made for. The first row goes on with every new release.
@@ -19,10 +19,8 @@ IMAGES: tuple[tuple[str, str, int], ...] = (
     ("0.8.5.post1", "12.4", 550),
 )
 LAST_CUDA_12_RELEASE = "0.19.1"
-NEWEST_DRIVER = 580
 # Within CUDA 12 a driver of its first release runs later ones ("minor version compatibility").
 CUDA_12_DRIVER = 525
-NEWEST_CAPABILITY = (7, 5)
 OLDEST_CAPABILITY = (7, 0)
 # More than a desktop takes, and more than small change on a large card.
 HELD_BYTES = int(2.5 * GIB)
@@ -52,7 +50,7 @@ def _driver(machine: Machine) -> list[Problem]:
     """Too old for the newest image, or for the newest image that still knows this GPU."""
     driver = machine.gpu.driver_version.value
     numbers = version_tuple(driver)
-    dropped = all(_below(g, NEWEST_CAPABILITY) for g in machine.gpu.gpus)
+    dropped = all(below(g, NEWEST_CAPABILITY) for g in machine.gpu.gpus)
     wanted = 575 if dropped else NEWEST_DRIVER
     if not numbers or numbers[0] >= wanted:
         return []
@@ -94,51 +92,12 @@ def _driver(machine: Machine) -> list[Problem]:
     return [Problem("driver_too_old", severity, title, " ".join(parts), commands, where, link)]
 
 
-def driver_commands(machine: Machine) -> tuple[tuple[str, ...], str, str]:
-    """How the NVIDIA driver is installed there: commands, where they are typed, the page that explains it."""
-    page = "https://www.nvidia.com/drivers"
-    if machine.system in (SystemKind.WSL2, SystemKind.WSL_CONTAINER):
-        return (f"Start-Process {page}", "wsl --shutdown"), "powershell", page
-    if machine.system == SystemKind.WINDOWS:
-        return (f"Start-Process {page}",), "powershell", page
-    guide = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/index.html"
-    # The open kernel module knows Turing and newer only, and Blackwell knows nothing else.
-    open_module = all(not _below(g, NEWEST_CAPABILITY) for g in machine.gpu.gpus)
-    system = machine.os_name.or_else("")
-    if system.startswith("Ubuntu"):
-        package = f"nvidia-driver-{NEWEST_DRIVER}" + ("-open" if open_module else "")
-        return ("sudo apt-get update", f"sudo apt-get install -y {package}", "sudo reboot"), "linux", guide
-    debian = re.match(r"Debian\D*(\d+)", system)
-    if debian and machine.cpu.architecture in ("x86_64", "AMD64"):
-        keyring = f"https://developer.download.nvidia.com/compute/cuda/repos/debian{debian.group(1)}/x86_64/cuda-keyring_1.1-1_all.deb"
-        package = "nvidia-open" if open_module else "cuda-drivers"
-        return (
-            (
-                f"curl -fsSLO {keyring}",
-                "sudo dpkg -i cuda-keyring_1.1-1_all.deb",
-                "sudo apt-get update",
-                f"sudo apt-get install -y {package}",
-                "sudo reboot",
-            ),
-            "linux",
-            guide,
-        )
-    if uses_dnf(system):
-        return ("sudo dnf module install -y nvidia-driver:open-dkms", "sudo reboot"), "linux", guide
-    return (), "linux", guide
-
-
-def _below(gpu: Gpu, least: tuple[int, int]) -> bool:
-    numbers = version_tuple(gpu.compute_capability.value)
-    return bool(numbers) and numbers < least
-
-
 def _capability(machine: Machine) -> list[Problem]:
-    old = [g for g in machine.gpu.gpus if _below(g, NEWEST_CAPABILITY)]
+    old = [g for g in machine.gpu.gpus if below(g, NEWEST_CAPABILITY)]
     if not old:
         return []
     names = ", ".join(dict.fromkeys(f"{g.name} ({g.compute_capability.value})" for g in old))
-    hopeless = [g for g in machine.gpu.gpus if _below(g, OLDEST_CAPABILITY)]
+    hopeless = [g for g in machine.gpu.gpus if below(g, OLDEST_CAPABILITY)]
     if len(hopeless) == len(machine.gpu.gpus):
         detail = _(
             "vLLM needs compute capability 7.0 or newer. This GPU is older: serve on the processor or take another one."
