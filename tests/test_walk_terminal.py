@@ -1,4 +1,4 @@
-"""The plain walk in a real terminal, by the keyboard alone: the files are those of ``generate --yes``."""
+"""The walks in a real terminal, by the keyboard alone: the files are those of ``generate --yes``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def environment(tmp_path: Path, term: str) -> dict[str, str]:
 def spawn(
     tmp_path: Path, machine: str, *words: str, term: str = "xterm-256color", size: tuple[int, int] = (24, 80)
 ) -> Any:
-    argv = ["-m", "wizard", "--plain", "--machine", str(MACHINES / machine), *words]
+    argv = ["-m", "wizard", "--machine", str(MACHINES / machine), *words]
     return pexpect.spawn(
         sys.executable,
         argv,
@@ -87,7 +87,7 @@ def generated(tmp_path: Path, machine: str) -> tuple[int, dict[str, bytes]]:
 
 def check(tmp_path: Path, machine: str) -> None:
     code, wanted = generated(tmp_path, machine)
-    child = spawn(tmp_path, machine, "--out", str(tmp_path / "walk"))
+    child = spawn(tmp_path, machine, "--plain", "--out", str(tmp_path / "walk"))
     enter_alone(child)
     assert child.exitstatus == code
     assert files(tmp_path / "walk") == wanted
@@ -106,7 +106,7 @@ def test_enter_alone_on_every_recorded_machine(machine: str, tmp_path: Path) -> 
 
 
 def test_a_dumb_terminal_gets_numbered_lines(tmp_path: Path) -> None:
-    child = spawn(tmp_path, "native-rtx5090", "--out", str(tmp_path / "walk"), term="dumb")
+    child = spawn(tmp_path, "native-rtx5090", "--plain", "--out", str(tmp_path / "walk"), term="dumb")
     drawn = enter_alone(child)
     assert child.exitstatus == 0
     assert "\x1b" not in drawn
@@ -115,7 +115,7 @@ def test_a_dumb_terminal_gets_numbered_lines(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_leaves_without_a_trace(tmp_path: Path) -> None:
-    child = spawn(tmp_path, "native-rtx5090", "--out", str(tmp_path / "walk"))
+    child = spawn(tmp_path, "native-rtx5090", "--plain", "--out", str(tmp_path / "walk"))
     child.expect("Model:")
     child.send("\x03")
     while child.expect([pexpect.EOF, WHERE]) == 1:
@@ -129,7 +129,7 @@ def test_ctrl_c_leaves_without_a_trace(tmp_path: Path) -> None:
 
 def test_arrow_keys_choose(tmp_path: Path) -> None:
     """Down and Enter at "How to run it" takes the local environment."""
-    child = spawn(tmp_path, "native-rtx5090", "--out", str(tmp_path / "walk"))
+    child = spawn(tmp_path, "native-rtx5090", "--plain", "--out", str(tmp_path / "walk"))
     until(child, "Model:")
     child.send("\r")
     until(child, "How to run it:")
@@ -139,3 +139,28 @@ def test_arrow_keys_choose(tmp_path: Path) -> None:
     enter_alone(child)
     assert child.exitstatus == 0
     assert 'runtime = "local"' in (tmp_path / "walk" / "answers.toml").read_text()
+
+
+def check_full_screen(tmp_path: Path, machine: str, size: tuple[int, int]) -> None:
+    """Enter alone through the full-screen walk; a press that comes too early waits or does nothing."""
+    code, wanted = generated(tmp_path, machine)
+    assert code == 0
+    child = spawn(tmp_path, machine, "--out", str(tmp_path / "walk"), size=size)
+    for _press in range(120):
+        if child.expect([pexpect.EOF, pexpect.TIMEOUT], timeout=0.5) == 0:
+            break
+        child.send("\r")
+    child.close()
+    assert child.exitstatus == 0
+    assert files(tmp_path / "walk") == wanted
+
+
+def test_enter_alone_in_full_screen(tmp_path: Path) -> None:
+    check_full_screen(tmp_path, "wsl2-rtx3060-model-on-d", (24, 80))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(30, 100), (50, 160)])
+@pytest.mark.parametrize("machine", ["wsl2-rtx4090-desktop", "native-4x-h200", "wsl2-2x-rtx3090"])
+def test_enter_alone_in_full_screen_everywhere(machine: str, size: tuple[int, int], tmp_path: Path) -> None:
+    check_full_screen(tmp_path, machine, size)

@@ -217,9 +217,14 @@ def fit_rows(plan: Plan) -> list[tuple[str, str]]:
     fit = plan.fit
     assert fit is not None
     tokens = fit.kv_cache_tokens
-    memory = _(
+    text = _(
         "weights {weights:.1f}, activations {activation:.1f}, other {other:.1f}, KV cache {kv:.1f} of {budget:.1f} GiB per GPU"
-    ).format(
+    )
+    if plan.device == "cpu":
+        text = _(
+            "weights {weights:.1f}, activations {activation:.1f}, other {other:.1f}, KV cache {kv:.1f} of {budget:.1f} GiB of RAM"
+        )
+    memory = text.format(
         weights=fit.weights_bytes / GIB,
         activation=fit.activation_bytes / GIB,
         other=(fit.non_torch_bytes + fit.cuda_graph_bytes + fit.lora_bytes + fit.draft_bytes) / GIB,
