@@ -61,11 +61,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words == ["--version"] or words == ["-V"]:
-        from wizard import __version__
-
-        print(f"vllm-wizard {__version__}")
-        return 0
     from wizard import cli
 
     return cli.run(words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wizard.errors import BadInput
 from wizard.i18n import _
-from wizard.options import COMMANDS, before_dashes, overview, parse_words, split_words, version_line
+from wizard.options import COMMANDS, before_dashes, overview, parse_words, split_words, version_text
 
 TYPE_CHECKING = False  # importing typing would cost --help a good part of its time
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def run(words: Sequence[str]) -> int:
             print(overview(), end="")
             return 0
         if any(w in ("-V", "--version") for w in before_dashes(rest)):
-            print(version_line())
+            print(version_text(), end="")
             return 0
         return _walk(parse_words(None, rest))
     args = parse_words(name, rest)

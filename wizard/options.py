@@ -117,10 +117,21 @@ def near(word: str, known: Sequence[str]) -> str:
 # -- the overview ---------------------------------------------------------------------------------------------
 
 
-def version_line() -> str:
+def version_text() -> str:
+    """The program's version, and on a line of its own what the data in it know."""
+    import os
+
     from wizard import __version__
 
-    return f"{PROGRAM} {__version__}"
+    # The names of the data files tell it: to open the catalogue would take ten times as long.
+    folder = os.path.join(os.path.dirname(__file__), "releases", "data")  # noqa: PTH118, PTH120
+    try:
+        names = [n[:-5] for n in os.listdir(folder) if n[:1].isdigit() and n.endswith(".json")]  # noqa: PTH208
+    except OSError:
+        names = []
+    known = sorted(names, key=lambda name: [int(p) for p in name.split(".") if p.isdigit()])
+    data = _("data: vLLM {first} to {last}").format(first=known[0], last=known[-1]) if known else ""
+    return f"{PROGRAM} {__version__}\n" + (data + "\n" if data else "")
 
 
 def overview() -> str:
