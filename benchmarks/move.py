@@ -69,12 +69,12 @@ def make_shards(folder: Path, total_bytes: int, count: int) -> None:
 
 
 def make_small(folder: Path, count: int) -> None:
-    """Small files of 1 to 64 KiB, in 50 folders."""
+    """Small files of 4 to 128 KiB, in 50 folders."""
     dice = random.Random(7)
     for n in range(count):
         where = folder / f"part-{n % 50:02d}"
         where.mkdir(parents=True, exist_ok=True)
-        (where / f"file-{n:05d}.json").write_bytes(os.urandom(dice.randint(1024, 65536)))
+        (where / f"file-{n:05d}.json").write_bytes(os.urandom(dice.randint(4096, 131072)))
     (folder / "config.json").write_text('{"architectures": ["Qwen3ForCausalLM"]}')
 
 
@@ -219,11 +219,14 @@ def main() -> int:
     if os.geteuid() != 0:
         print("This needs root: a loop device, cold caches and the kernel's read limit.", file=sys.stderr)
         return 1
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        print(f"The load is {load:.1f}: other programs are at work, and the figures will tell of them too.", file=sys.stderr)
     total = int(args.gb * 1e9)
     rows: list[Row] = []
     with (
         tempfile.TemporaryDirectory(dir=args.work_dir, prefix="move-bench-") as work,
-        loop_device(args.image_dir, int(total * 1.05) + args.small * 45_000 + 300 * MB) as (mount, device),
+        loop_device(args.image_dir, int(total * 1.05) + args.small * 75_000 + 300 * MB) as (mount, device),
     ):
         os.environ["XDG_STATE_HOME"] = str(Path(work) / "state")
         sources: dict[str, Path] = {}

@@ -263,6 +263,28 @@ def test_a_second_revision_joins_the_entry_that_is_there(tmp_path: Path) -> None
     assert any("refs/main" in w for w in result.warnings)
 
 
+def test_a_branch_that_leads_nowhere_is_replaced(tmp_path: Path) -> None:
+    entry = t.hub_entry(tmp_path / "drive" / "hub", True)
+    there = tmp_path / ".cache" / "huggingface" / "hub" / entry.name
+    (there / "refs").mkdir(parents=True)
+    (there / "refs" / "main").write_text("f" * 40)
+    plan = move.plan_move(t.machine(tmp_path), str(entry), env={})
+    move.Mover(plan).run()
+    assert (there / "refs" / "main").read_text() == "b" * 40
+    assert loads_by_name(there.parent, "b" * 40, "config.json")
+
+
+def test_the_umask_counts(tmp_path: Path) -> None:
+    src = t.model_folder(tmp_path / "src", shard_bytes=3 * t.MIB)
+    before = os.umask(0o077)
+    try:
+        t.run(tmp_path, src, tmp_path / "dst")
+    finally:
+        os.umask(before)
+    modes = {p.stat().st_mode & 0o777 for p in (tmp_path / "dst").rglob("*") if p.is_file()}
+    assert modes == {0o600}
+
+
 def test_a_damaged_blob_is_named_and_nothing_is_switched(tmp_path: Path) -> None:
     entry = t.hub_entry(tmp_path / "drive" / "hub", True)
     blob = entry / "blobs" / hashlib.sha256(t.safetensors(200_000, 1)).hexdigest()

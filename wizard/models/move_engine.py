@@ -145,11 +145,20 @@ class Block:
     digest: str = ""  # SHA-256 of the file up to the end of this block, when it ends a stretch
 
 
-def mode_for(mode: int, from_windows: bool) -> int:
+def mode_for(mode: int, from_windows: bool, umask: int) -> int:
     """Permission bits of the copy. Windows drives show everything as 0777, which means nothing."""
     if from_windows and mode & 0o777 == 0o777:
-        return 0o644
-    return (mode & 0o777) | 0o600
+        mode = 0o644
+    return (mode & 0o777 & ~umask) | 0o600
+
+
+def current_umask() -> int:
+    """The process's umask, without changing it as os.umask would."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as handle:
+            return next(int(line.split()[1], 8) for line in handle if line.startswith("Umask:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return 0o022
 
 
 class Copier:
@@ -177,6 +186,7 @@ class Copier:
         self._control = control
         self._counters = counters
         self._from_windows = from_windows
+        self._umask = current_umask()
         self._watch = watch
         self._threads: list[threading.Thread] = []
 
@@ -252,7 +262,7 @@ class Copier:
         return SLOW_SMALL_WORKERS if self._from_windows else SMALL_WORKERS
 
     def mode(self, file: MoveFile) -> int:
-        return mode_for(file.mode, self._from_windows)
+        return mode_for(file.mode, self._from_windows, self._umask)
 
 
 def lanes_for(rate_bytes_per_s: float | None, cores: int) -> int:

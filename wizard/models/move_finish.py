@@ -219,6 +219,21 @@ def _may_differ(manifest: Manifest, rel: str) -> bool:
     return manifest.kind is MoveKind.HUGGINGFACE and rel.split("/")[0] in ("refs", ".no_exist")
 
 
+def _leads_nowhere(manifest: Manifest, rel: str) -> bool:
+    """Whether a branch at the destination names a revision that is not there: ours is better then."""
+    if manifest.kind is not MoveKind.HUGGINGFACE or rel.split("/")[0] != "refs":
+        return False
+    try:
+        with open(_final(manifest, rel), "rb") as handle:
+            revision = handle.read(200).decode("ascii", "replace").strip()
+    except OSError:
+        return False
+    if not revision or "/" in revision or revision in (".", ".."):
+        return True
+    mine = f"snapshots/{revision}" in manifest.dirs
+    return not mine and not os.path.isdir(os.path.join(manifest.dst, "snapshots", revision))
+
+
 def _refuse_conflicts(
     manifest: Manifest, data: str, done: Mapping[str, Proven], check: Callable[[], None]
 ) -> None:
@@ -232,6 +247,8 @@ def _refuse_conflicts(
             continue
         same = os.path.isfile(final) and hash_file(final, size, check) == sha256
         if not same:
+            if _leads_nowhere(manifest, rel):
+                continue
             if _may_differ(manifest, rel):
                 text = _("{path} at the destination differs and was kept as it is").format(path=show(final))
                 if text not in manifest.warnings:
@@ -274,7 +291,7 @@ def _merge(manifest: Manifest, data: str, done: Mapping[str, Proven]) -> None:
             os.makedirs(os.path.join(manifest.dst, rel), exist_ok=True)
     for rel, _sha256, _size in _placed(manifest, done):
         staged, final = os.path.join(data, rel), _final(manifest, rel)
-        if not os.path.lexists(staged) or os.path.lexists(final):
+        if not os.path.lexists(staged) or (os.path.lexists(final) and not _leads_nowhere(manifest, rel)):
             continue
         os.makedirs(os.path.dirname(final), exist_ok=True)
         os.rename(staged, final)

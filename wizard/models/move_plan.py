@@ -703,6 +703,8 @@ def _with_estimate(plan: MovePlan, measure: bool) -> MovePlan:
 def _sample_rate(plan: MovePlan) -> tuple[float | None, str]:
     """Read a little of the largest file and take the time. A drive that hangs costs two seconds, no more."""
     largest = max(plan.files, key=lambda f: f.size_bytes)
+    if largest.size_bytes < 16 * MIB:
+        return None, ""
     result: list[tuple[int, float]] = []
 
     def read() -> None:
