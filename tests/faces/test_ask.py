@@ -6,6 +6,7 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from wizard.__main__ import main
 from wizard.faces import ask, prompts
 from wizard.faces.prompts import Lines, Option, prompter
+from wizard.plan_types import MovePlanHint
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = ROOT / "tests" / "machines"
@@ -210,6 +212,22 @@ def test_a_blocked_machine_ends_by_enter_alone(
     )
     assert code == 1
     assert not (tmp_path / "walk").exists()
+
+
+@pytest.mark.parametrize(("typed", "copied"), [("", True), ("no", False)])
+def test_a_wanted_copy_is_made_at_the_end(
+    typed: str, copied: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "slow drive" / "Model"
+    source.mkdir(parents=True)
+    (source / "config.json").write_text("{}")
+    target = tmp_path / "models" / "Model"
+    hint = MovePlanHint(str(source), str(target), 2, "windows-drive", 1.0, "it is slow", True)
+    script = Scripted({f"Copy it now to {target}?": [typed]})
+    walk = SimpleNamespace(ask=script)
+    assert ask._Walk._copy_model(walk, SimpleNamespace(move=hint)) is copied  # type: ignore[arg-type]
+    assert (target / "config.json").exists() is copied
+    assert source.exists()
 
 
 def test_words_not_boxes(walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -491,11 +491,11 @@ class _Walk:
         say(writing.wrapped(_("The model is still on the slow drive: {source}.").format(source=move.source)))
         if not self.ask.confirm(_("Copy it now to {to}?").format(to=move.destination), True, ""):
             return False
-        from wizard.move_command import run as move_run
-        from wizard.options import parse_words
+        from wizard import move_command
 
         try:
-            return move_run(parse_words("move", [move.source, move.destination])) == 0
+            # Consent was given above; the original is never deleted here.
+            return move_command.run(["--yes", "--", move.source, move.destination]) == 0
         except WizardError as error:
             say(str(error))
         except KeyboardInterrupt:
