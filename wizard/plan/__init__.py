@@ -441,6 +441,10 @@ def _move(draft: Draft, info: ModelInfo) -> tuple[MovePlanHint | None, str | Non
     default = _move_target(draft, root)
     home = draft.machine.mount_of(default)
     free = home.free_bytes.value if home is not None else None
+    windows = draft.machine.wsl.host_free_disk_bytes.value if draft.machine.wsl is not None else None
+    if windows is not None and draft.machine.is_wsl2:
+        # WSL's disk is a file on a Windows drive: it grows no further than that drive has room.
+        free = windows if free is None else min(free, windows)
     room = free is None or size_bytes is None or free > size_bytes * 1.02 + 5 * GIB
     kind = _("a Windows drive") if mount.kind is MountKind.WINDOWS_DRIVE else _("a network drive")
     why = _("it lies on {kind} ({path}), where loading takes many times as long").format(
