@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,6 +19,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from wizard.errors import BadInput, WizardError
@@ -25,6 +28,7 @@ from wizard.faces.tui.fields import Field, help_widget
 from wizard.faces.tui.look import ASCII, CSS, UNICODE
 from wizard.faces.tui.text import ACCENT, BOLD, DIM, OK, TEXT, WARN, Part, content
 from wizard.faces.tui.views import (
+    SLOW_S,
     FlagsView,
     MachineView,
     ModelView,
@@ -36,7 +40,7 @@ from wizard.faces.tui.views import (
     view_for,
 )
 from wizard.faces.tui.walk import Walk
-from wizard.faces.tui.widgets import LineInput, PushButton, Rows
+from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Rows
 from wizard.i18n import _, set_language
 from wizard.session import Answers, Layer, Secrets
 
@@ -53,7 +57,7 @@ SETTLE_S = 0.09  # so long after the last key press is planned anew
 PATIENCE_S = 3.0  # so long Enter on the model step waits for the scan
 
 
-class Rail(Static):
+class Rail(Panel):
     """The steps; a click goes there."""
 
     def on_click(self, event: events.Click) -> None:
@@ -63,25 +67,39 @@ class Rail(Static):
             self.screen.go_to(steps[at].id)
 
 
-class Footer(Static):
+class Footer(Panel):
     """At most six keys, each with what it does; a click presses it."""
 
     def show_keys(self, keys: list[tuple[str, str, str]]) -> None:
         parts: list[Part] = []
         self._spans: list[tuple[int, int, str]] = []
+        words = sum(cell_len(key) + 1 + cell_len(label) for key, label, _action in keys[:6])
+        gap = max(1, min(3, (self.screen.size.width - 2 - words) // 5))
         at = 0
         for key, label, action in keys[:6]:
-            size = len(key) + 1 + len(label)
+            size = cell_len(key) + 1 + cell_len(label)
             self._spans.append((at, at + size, action))
-            parts += [(key, f"bold {ACCENT}"), (" " + label + "   ", TEXT)]
-            at += size + 3
-        self.update(content(parts))
+            parts += [(key, f"bold {ACCENT}"), (" " + label + " " * gap, TEXT)]
+            at += size + gap
+        self.put(content(parts))
 
     async def on_click(self, event: events.Click) -> None:
         x = event.get_content_offset_capture(self).x
         for start, end, action in getattr(self, "_spans", []):
             if start <= x < end:
                 await self.screen.run_action(action)
+
+
+def set_title(frame: Widget, title: str) -> None:
+    """Set a frame's title; setting the same again would draw the whole frame anew."""
+    if str(frame.border_title or "") != title:
+        frame.border_title = title
+
+
+def set_subtitle(frame: Widget, title: str) -> None:
+    """The same for what stands in the lower border."""
+    if str(frame.border_subtitle or "") != title:
+        frame.border_subtitle = title
 
 
 class WalkScreen(Screen[None]):
@@ -126,7 +144,7 @@ class WalkScreen(Screen[None]):
         return self.wizard.walk
 
     def compose(self) -> ComposeResult:
-        yield Static(id="header")
+        yield Panel(id="header")
         with Horizontal(id="zones"):
             with Vertical(id="rail", classes="frame") as rail:
                 rail.border_title = _("Steps")
@@ -139,9 +157,9 @@ class WalkScreen(Screen[None]):
                     yield PushButton(_("Next"), id="next")
             with VerticalScroll(id="plan", classes="frame", can_focus=False) as plan:
                 plan.border_title = _("Plan")
-                yield Static(id="plan-text")
+                yield Panel(id="plan-text")
         yield Footer(id="footer")
-        yield Static(id="too-small")
+        yield Panel(id="too-small")
 
     async def on_mount(self) -> None:
         self.set_class(self.wizard.ascii_only, "-ascii")
@@ -160,7 +178,7 @@ class WalkScreen(Screen[None]):
         self.set_class(width >= 150, "-huge")
         if tiny:
             told = _("This window has {w} columns and {h} rows; at least {mw} and {mh} are needed. Make it larger to go on; Ctrl+Q leaves.")
-            self.query_one("#too-small", Static).update(
+            self.query_one("#too-small", Panel).put(
                 Content(told.format(w=width, h=height, mw=SMALLEST[0], mh=SMALLEST[1]))
             )
         self.call_after_refresh(self.show)
@@ -195,38 +213,36 @@ class WalkScreen(Screen[None]):
         right: list[Part] = panes.progress(walk, glyphs) if width < THREE_ZONES else []
         right = [*middle, *right, (_("step {n} of {total}").format(n=at + 1, total=len(steps)), TEXT)]
         gap = max(1, width - 2 - content(left).cell_length - content(right).cell_length)
-        self.query_one("#header", Static).update(content([*left, (" " * gap, ""), *right]))
-        self.query_one("#main").border_title = f"{at + 1} {_(walk.step.title)}"
+        self.query_one("#header", Panel).put(content([*left, (" " * gap, ""), *right]))
+        set_title(self.query_one("#main"), f"{at + 1} {_(walk.step.title)}")
         if width >= THREE_ZONES:
             rail = self.query_one("#rail-text", Rail)
-            rail.update(panes.rail(walk, glyphs, max(12, rail.size.width or 18)))
+            rail.put(panes.rail(walk, glyphs, max(12, rail.size.width or 18)))
         view = self.view
         next_label = _(view.next_label) if view is not None else _("Next")
         if isinstance(view, ReviewView) and view.written:
             next_label = _("Finish")
-        self.query_one("#next", PushButton).update(Content(f"{next_label} {glyphs.right}"))
+        self.query_one("#next", PushButton).rename(f"{next_label} {glyphs.right}")
         back = self.query_one("#back", PushButton)
-        back.update(Content(f"{glyphs.left} {_('Back')}"))
+        back.rename(f"{glyphs.left} {_('Back')}")
         back.display = walk.neighbour(-1) is not None and not (isinstance(view, ReviewView) and view.written)
         self._show_more()
 
     def _show_more(self) -> None:
-        view = self.view
-        main = self.query_one("#main")
-        if view is None or not view.is_mounted or view.max_scroll_y <= 0:
-            main.border_subtitle = ""
-            return
-        glyphs = self.wizard.glyphs
-        up = f"{glyphs.up} PgUp" if view.scroll_y > 0 else ""
-        down = f"{glyphs.down} PgDn" if view.scroll_y < view.max_scroll_y else ""
-        main.border_subtitle = "  ".join(x for x in (up, down) if x)
+        view, told = self.view, ""
+        if view is not None and view.is_mounted and view.max_scroll_y > 0:
+            glyphs = self.wizard.glyphs
+            up = f"{glyphs.up} PgUp" if view.scroll_y > 0 else ""
+            down = f"{glyphs.down} PgDn" if view.scroll_y < view.max_scroll_y else ""
+            told = "  ".join(x for x in (up, down) if x)
+        set_subtitle(self.query_one("#main"), told)
 
     def _show_plan(self) -> None:
         if self.size.width < THREE_ZONES:
             return
-        box = self.query_one("#plan-text", Static)
+        box = self.query_one("#plan-text", Panel)
         width = max(20, box.content_size.width)
-        box.update(panes.plan_pane(self.walk, self.wizard.glyphs, width, self._files))
+        box.put(panes.plan_pane(self.walk, self.wizard.glyphs, width, self._files))
 
     def _show_footer(self) -> None:
         focused = self.focused
@@ -279,6 +295,9 @@ class WalkScreen(Screen[None]):
         edited, self._edited = self._edited, set()
         for item in edited:
             self._take(item)
+        view = self.view
+        if edited and isinstance(view, ReviewView):
+            self._refresh_changes(view)
         self.show()
         self._files_later()
 
@@ -456,12 +475,11 @@ class WalkScreen(Screen[None]):
                         other.display = other is view
                 if isinstance(view, ReviewView):
                     self._refresh_changes(view)
-                view.show(walk)
                 self.show()
                 first = view.first_focus()
                 (first if first is not None else self.query_one("#next", PushButton)).focus(scroll_visible=False)
                 view.scroll_home(animate=False)
-            self.call_after_refresh(self.show)
+            self.call_after_refresh(self._show_more)
         finally:
             self.busy = False
         self.wizard.entered(step.id)
@@ -740,7 +758,9 @@ class WizardApp(App[None]):
         theme: str = look.DARK.name,
         debug: bool = False,
         planner: Callable[[Session], Any] | None = None,
+        prepared: Session | None = None,
     ) -> None:
+        """``prepared``: a session with all facts, so that nothing is probed or searched (tests, demonstrations)."""
         super().__init__()
         self.animation_level = "none"
         ScrollBar.renderer = look.WholeCells
@@ -759,6 +779,7 @@ class WizardApp(App[None]):
         self.recipe_dirs = tuple(recipe_dirs)
         self.first_step = first_step
         self.keep = keep
+        self.prepared = prepared
         self.debug_errors = debug
         self.crash: BaseException | None = None
         self.receipt: Any = None
@@ -800,6 +821,10 @@ class WizardApp(App[None]):
                 self.call_from_thread(self.notify, trouble, severity="warning", timeout=8)
         if saved is not None and (saved.answers or saved.step not in ("", "machine")):
             self.call_from_thread(self._offer, saved)
+        if self.prepared is not None:
+            self.walk.warm(self.prepared)
+            self.call_from_thread(self._machine_known, self.prepared)  # type: ignore[arg-type]
+            return
         try:
             session = self._machine_session()
         except WizardError as error:
@@ -839,7 +864,8 @@ class WizardApp(App[None]):
         self.walk_screen.show()
 
     def can_skip_probes(self, view: MachineView) -> bool:
-        return bool(view.waiting())
+        """Only what has been named as slow is passed over; else Enter waits the moment that it takes."""
+        return any(time.monotonic() - line.started >= SLOW_S for line in view.waiting())
 
     def skip_probes(self) -> None:
         """The user goes on without the probes that have not answered."""
@@ -848,6 +874,8 @@ class WizardApp(App[None]):
     async def _machine_known(self, session: Session) -> None:
         view = self.walk_screen.views.get("machine")
         if isinstance(view, MachineView):
+            for run in session.machine.runs:
+                view.answered(run)
             view.finished = True
         if self._ticker is not None:
             self._ticker.stop()
@@ -862,8 +890,6 @@ class WizardApp(App[None]):
     # -- models -----------------------------------------------------------------------------------------------
 
     def _find_models(self, session: Session) -> None:
-        import time
-
         from wizard.session import find_models
 
         self._scan_started = time.monotonic()
@@ -961,8 +987,6 @@ class WizardApp(App[None]):
             view.show(self.walk)
 
     def scan_is_slow(self) -> bool:
-        import time
-
         return time.monotonic() - self._scan_started > PATIENCE_S
 
     def pin_model_while_looking(self) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.app import ComposeResult, RenderResult
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from wizard.errors import BadInput
-from wizard.faces.tui.text import value_text
+from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, TEXT, join, value_text
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import Chooser, Control, Cycler, LineInput, MultiChooser, Toggle, glyphs_of
 from wizard.i18n import _
@@ -22,6 +21,20 @@ from wizard.session import Value
 from wizard.steps import Question, parse_value
 
 AnyControl = Union[LineInput, Toggle, Cycler, Chooser, MultiChooser]  # noqa: UP007 - evaluated on Python 3.10
+
+
+INDENT = 2  # the mark of the focus, and a gap
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where things stand in a field, in cells from its upper left corner."""
+
+    width: int
+    top: int  # of the control
+    left: int
+    control_width: int  # 0: the rest of the line
+    note_top: int
 
 
 @dataclass(frozen=True)
@@ -33,8 +46,12 @@ class Reading:
     empty: bool = False
 
 
-class Field(Vertical):
-    """One question. It shows the plan's value until the user changes it."""
+class Field(Widget):
+    """One question. It shows the plan's value until the user changes it.
+
+    Label, unit, note and the mark of the focus are drawn by the field itself; the control is its only child.
+    So a step of a dozen questions is a few dozen widgets, and changing steps stays quick.
+    """
 
     class Edited(Message):
         def __init__(self, field: Field) -> None:
@@ -47,11 +64,13 @@ class Field(Vertical):
         self.compact = compact
         self.shown: Value | None = None  # what we put in last; the user's own input differs from it
         self.error = ""
-        self._note = ""
-        tall = question.kind in ("text", "path", "list", "secret") or (question.kind in ("choice", "multi") and not compact)
-        self.set_class(tall, "-tall")
-        self.tall = tall
+        self.note = ""
+        self.tall = question.kind in ("text", "path", "list", "secret") or (
+            question.kind in ("choice", "multi") and not compact
+        )
         self.control = self._make_control()
+        self._places = _Places(0, 0, 0, 0, 0)
+        self._drawn: tuple[object, ...] = ()
 
     def _make_control(self) -> AnyControl:
         kind, id = self.question.kind, f"q-{self.question.key}"
@@ -64,46 +83,27 @@ class Field(Vertical):
         placeholder = _("optional") if self.question.optional else ""
         if kind == "list":
             placeholder = _("name=path, name=path")
-        return LineInput(id=id, number=kind in ("int", "float"), password=self.question.secret, placeholder=placeholder)
+        return LineInput(id=id, password=self.question.secret, placeholder=placeholder)
 
     def compose(self) -> ComposeResult:
-        label = Static(Content(_(self.question.label)), classes="label")
-        unit = Static(Content(_(self.question.unit)), classes="unit") if self.question.unit else None
-        if self.tall:
-            yield label
-            yield self.control
-        else:
-            with Horizontal(classes="row"):
-                yield label
-                yield self.control
-                if unit is not None:
-                    yield unit
-        yield Static(classes="note")
+        yield self.control
 
     # -- showing ----------------------------------------------------------------------------------------------
 
-    def show(self, walk: Walk) -> None:
-        """Show the plan's value, choices and reason; what the user is just typing stays."""
+    def show(self, walk: Walk, width: int) -> None:
+        """Show the plan's value, choices and reason in ``width`` cells; what the user is just typing stays."""
         plan = walk.plan
-        if plan is None:
-            self.display = False
-            return
-        visible = self.question.when(plan)
+        visible = plan is not None and self.question.when(plan)
         self.display = visible
-        if not visible:
+        if plan is None or not visible:
             return
+        touched = self.touched
         if isinstance(self.control, (Chooser, Cycler, MultiChooser)):
-            touched = self.touched
             self.control.set_choices(choices_of(self.question, plan))
-            if touched:
-                self._say(walk)
-                return
-        if self.question.secret:
-            self._say(walk)
-            return
-        if not self.touched:
+        if not touched and not self.question.secret:
             self.put(plan.value(self.question.key))
-        self._say(walk)
+        self.say(walk)
+        self.place(width)
 
     def put(self, value: Value | None) -> None:
         """Fill the control as the program, not as the user."""
@@ -113,41 +113,81 @@ class Field(Vertical):
         else:
             self.control.set_value(value)
 
-    def _say(self, walk: Walk) -> None:
+    def set_error(self, told: str, walk: Walk) -> None:
+        """Show an error beside the field ("" takes it away)."""
+        self.error = told
+        self.say(walk)
+        if self._places.width:
+            self.place(self._places.width)
+
+    def say(self, walk: Walk) -> None:
+        """Choose the note: the error, else why the value is what it is."""
         plan = walk.plan
         if plan is None:
             return
         if self.error:
-            self._set_note(f"{glyphs_of(self).attention} {self.error}")
-            return
-        if self.question.secret:
-            self._set_note(self._secret_note(walk))
-            return
-        decision = plan.decision(self.question.key)
-        note = decision.reason if decision is not None else ""
-        if self.question.kind == "choice" and self.compact:
-            choice = next((c for c in choices_of(self.question, plan) if c.value == str(plan.value(self.question.key))), None)
-            if choice is not None and choice.against:
-                note = f"{note} {choice.against}".strip()
-        self._set_note(note)
+            self.note = f"{glyphs_of(self).attention} {self.error}"
+        elif self.question.secret:
+            given = walk.secrets.get(self.question.key)
+            self.note = _("Given; it is written to vllm.env only.") if given else _(self.question.help)
+        else:
+            decision = plan.decision(self.question.key)
+            self.note = decision.reason if decision is not None else ""
+            if self.question.kind == "choice" and self.compact:
+                value = str(plan.value(self.question.key))
+                choice = next((c for c in choices_of(self.question, plan) if c.value == value), None)
+                if choice is not None and choice.against:
+                    self.note = f"{self.note} {choice.against}".strip()
 
-    def _secret_note(self, walk: Walk) -> str:
-        if walk.secrets.get(self.question.key):
-            return _("Given; it is written to vllm.env only.")
-        return _(self.question.help)
+    def place(self, width: int) -> None:
+        """Lay label, control and note out in ``width`` cells."""
+        room = width - INDENT
+        label_width = room if self.tall else 34 if room >= 56 else 24
+        label = Content(_(self.question.label)).wrap(label_width if self.tall else label_width - 1)
+        note = Content(self.note).wrap(room) if self.note else []
+        control = self.control
+        high = control.height_at(room) if isinstance(control, (Chooser, MultiChooser)) else 1
+        wide = 0
+        if isinstance(control, LineInput) and self.question.kind in ("int", "float"):
+            wide = 16 if room >= 56 else 9
+        top, left = (len(label), INDENT) if self.tall else (0, INDENT + label_width)
+        note_top = len(label) + high if self.tall else max(len(label), high)
+        places = _Places(width, top, left, wide, note_top)
+        if places != self._places or control.styles.height is None or control.size.height != high:
+            self._places = places
+            control.styles.margin = (top, 0, 0, left)
+            control.styles.width = wide or "1fr"
+            control.styles.height = high
+        self.styles.height = note_top + len(note)
+        drawn = (width, self.note, bool(self.error), high)
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.refresh()
 
-    def _set_note(self, text: str) -> None:
-        note = self.query_one(".note", Static)
-        self.set_class(bool(self.error), "-error")
-        if text != self._note:
-            self._note = text
-            note.update(Content(text))
-        note.display = bool(text)
+    def on_descendant_focus(self) -> None:
+        self.refresh()
 
-    def set_error(self, text: str, walk: Walk) -> None:
-        """Show an error beside the field ("" takes it away)."""
-        self.error = text
-        self._say(walk)
+    def on_descendant_blur(self) -> None:
+        self.refresh()
+
+    def render(self) -> RenderResult:
+        places = self._places
+        if not places.width:
+            return ""
+        room = places.width - INDENT
+        mark = glyphs_of(self).edge if self.control.has_focus else " "
+        start = Content.styled(mark, ACCENT) + " "
+        label_style = BOLD if self.control.has_focus else TEXT
+        label_width = room if self.tall else places.left - INDENT - 1
+        label = Content.styled(_(self.question.label), label_style).wrap(label_width)
+        lines = [start + line for line in label]
+        if self.question.unit and places.control_width:
+            lines[0] = lines[0].pad_right(places.left + places.control_width + 1 - lines[0].cell_length)
+            lines[0] += Content.styled(_(self.question.unit), DIM)
+        lines += [start] * (places.note_top - len(lines))
+        if self.note:
+            lines += [start + line for line in Content.styled(self.note, BAD if self.error else DIM).wrap(room)]
+        return join(lines)
 
     # -- reading ----------------------------------------------------------------------------------------------
 

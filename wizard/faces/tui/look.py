@@ -47,7 +47,7 @@ class Glyphs:
     others: str
     free: str
     border: str  # Textual's border type for frames
-    edge: str  # ... and for the mark beside the focused field
+    edge: str  # the mark beside the focused field
 
 
 UNICODE = Glyphs(
@@ -78,7 +78,7 @@ UNICODE = Glyphs(
     others="░",
     free="·",
     border="round",
-    edge="outer",
+    edge="▌",
 )
 
 ASCII = Glyphs(
@@ -109,7 +109,7 @@ ASCII = Glyphs(
     others="o",
     free=".",
     border="ascii",
-    edge="ascii",
+    edge="|",
 )
 
 
@@ -299,16 +299,17 @@ def choose_theme(environ: Mapping[str, str]) -> str:
 
 CSS = """
 Screen { background: $background; color: $wz-text; layers: base over; }
-* { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
+VerticalScroll { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
 
 #header { height: 1; background: $wz-bar; color: $wz-text; padding: 0 1; }
 #footer { height: 1; dock: bottom; background: $wz-bar; color: $wz-dim; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }
 #zones { height: 1fr; }
 
 .frame { border: round $wz-line; border-title-color: $wz-dim; border-subtitle-color: $wz-dim; background: $surface; }
-.frame:focus-within { border: round $wz-accent; border-title-color: $wz-accent; border-title-style: bold; }
 .-ascii .frame { border: ascii $wz-line; }
-.-ascii .frame:focus-within { border: ascii $wz-accent; }
+/* The middle zone is the only one that takes the focus: it is the bright one, without costly focus rules. */
+#main { border: round $wz-accent; border-title-color: $wz-accent; border-title-style: bold; }
+.-ascii #main { border: ascii $wz-accent; }
 
 #rail { width: 21; padding: 1 0 0 1; }
 #main { width: 1fr; }
@@ -330,25 +331,10 @@ StepView .intro { color: $wz-dim; margin: 0 0 1 0; }
 #nav { height: 1; dock: bottom; padding: 0 2 0 1; background: $surface; }
 #nav .gap { width: 1fr; }
 
-Field { height: auto; margin: 0 0 1 0; padding: 0 0 0 1; border-left: blank; }
-Field:focus-within { border-left: outer $wz-accent; }
-.-ascii Field:focus-within { border-left: ascii $wz-accent; }
-.row { height: auto; }
-.row .label { width: 24; height: auto; padding: 0 1 0 0; }
-.-narrow .row .label, .-wide .row .label { width: 34; }
-.-wide LineInput.-number, .-narrow LineInput.-number { width: 16; }
-#model-memory { margin: 1 0 0 0; }
-#typed-row { margin: 1 0 0 0; }
-#typed-row .label { width: 14; }
-Field .label { height: auto; }
-Field.-tall .label { width: 1fr; }
-Field .unit { width: auto; padding: 0 0 0 1; color: $wz-dim; }
-Field .note { color: $wz-dim; height: auto; }
-Field.-error .note { color: $wz-bad; }
+Field { height: auto; margin: 0 0 1 0; background: $surface; layout: vertical; }
 
 LineInput { height: 1; border: none; padding: 0 1; background: $wz-field; color: $wz-text; width: 1fr; min-width: 10; background-tint: 0%; }
 LineInput:focus { border: none; background: $wz-field-focus; background-tint: 0%; }
-LineInput.-number { width: 9; }
 
 LineInput > .input--placeholder { color: $wz-dim; }
 LineInput:ansi { text-style: underline; }

@@ -54,10 +54,12 @@ def progress(walk: Walk, glyphs: Glyphs) -> list[Part]:
     return parts
 
 
-def what_runs(plan: Plan, glyphs: Glyphs) -> list[Part]:
+def what_runs(plan: Plan, glyphs: Glyphs, width: int) -> list[Part]:
     """Model, release and GPUs in three short lines."""
     model = plan.model
     name = (model.repo_id or model.source.rstrip("/").rsplit("/", 1)[-1]) if model is not None else _("no model yet")
+    if cell_len(name) > width:
+        name = text.clip_middle(name.rsplit("/", 1)[-1], width, glyphs.ellipsis)
     parts: list[Part] = [(name, BOLD)]
     if plan.release is not None:
         how = _("in Docker") if plan.runtime == "docker" else _("in a local environment")
@@ -86,7 +88,7 @@ def plan_pane(walk: Walk, glyphs: Glyphs, width: int, files: Sequence[tuple[str,
     plan = walk.plan
     if plan is None:
         return Content.styled(_("The plan appears here as soon as the machine has answered."), DIM)
-    blocks = [content(what_runs(plan, glyphs))]
+    blocks = [content(what_runs(plan, glyphs, width))]
     if plan.blockers:
         count = len(plan.blockers)
         head = ngettext("{n} blocker", "{n} blockers", count).format(n=count)

@@ -197,7 +197,7 @@ def memory_bar(plan: Plan, glyphs: Glyphs, width: int) -> Content:
         for part in shown[start : start + columns]:
             row.append((part.glyph + " ", part.style))
             row.append((pad(part.label, entry_width - 13), TEXT))
-            row.append((f"{gib(part.size_bytes):>9}  ", TEXT))
+            row.append((f"{gib(part.size_bytes) if part.size_bytes > 0 else _('none'):>9}  ", TEXT))
         lines.append(content(row))
     lines.append(Content.styled(_memory_sentence(plan, fit), DIM if fit.fits else WARN))
     return join(lines)

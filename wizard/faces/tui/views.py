@@ -19,7 +19,7 @@ from wizard.faces.tui.fields import Field
 from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, pad
 from wizard.faces.tui.walk import Walk
-from wizard.faces.tui.widgets import LineInput, PushButton, Row, Rows, glyphs_of
+from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, glyphs_of
 from wizard.i18n import N_, _, ngettext
 from wizard.steps import Step
 
@@ -73,8 +73,9 @@ class StepView(VerticalScroll, can_focus=False):
 
     def show(self, walk: Walk) -> None:
         """Show the plan as it is now."""
+        width = self.room()
         for item in self.query(Field):
-            item.show(walk)
+            item.show(walk, width)
 
     def first_focus(self) -> Widget | None:
         """What is focused on arrival; None: the button that goes on."""
@@ -83,8 +84,9 @@ class StepView(VerticalScroll, can_focus=False):
         return None
 
     def room(self) -> int:
-        """Cells for text in this view."""
-        return max(20, self.query_one(".inner").content_size.width)
+        """Cells for text in this view, known before it is laid out: a border's gap, the scroll bar, a gap."""
+        holder = self.parent
+        return max(20, holder.size.width - 3) if isinstance(holder, Widget) else 20
 
 
 # -- 1: the machine ---------------------------------------------------------------------------------------------
@@ -100,7 +102,11 @@ class ProbeLine:
 
 # Short names, so that what was found has room; a probe that is not listed shows its own label.
 _SHORT = {
+    "system": N_("System"),
     "gpu": N_("GPU"),
+    "cpu": N_("Processor"),
+    "wsl": N_("WSL"),
+    "docker": N_("Docker"),
     "memory": N_("Memory"),
     "windows": N_("Windows"),
     "disks": N_("Disks"),
@@ -122,8 +128,8 @@ class MachineView(StepView):
         self._frame = 0
 
     def above(self) -> Iterator[Widget]:
-        yield Static(id="problems", classes="block")
-        yield Static(id="probes", classes="block")
+        yield Panel(id="problems", classes="block")
+        yield Panel(id="probes", classes="block")
 
     def on_mount(self) -> None:
         self.query_one("#problems").display = False
@@ -136,7 +142,7 @@ class MachineView(StepView):
         self.draw_probes()
 
     def answered(self, run: ProbeRun) -> None:
-        line = self.probes.setdefault(run.name, ProbeLine(run.name, run.name))
+        line = self.probes.setdefault(run.name, ProbeLine(run.name, _(_SHORT.get(run.name, run.name.capitalize()))))
         line.run = run
         self.draw_probes()
 
@@ -152,7 +158,7 @@ class MachineView(StepView):
     def draw_probes(self) -> None:
         if not self.is_mounted:
             return
-        self.query_one("#probes", Static).update(self.probe_content(glyphs_of(self), self.room()))
+        self.query_one("#probes", Panel).put(self.probe_content(glyphs_of(self), self.room()))
 
     def probe_content(self, glyphs: Glyphs, width: int) -> Content:
         if not self.probes:
@@ -201,19 +207,19 @@ class MachineView(StepView):
     def show(self, walk: Walk) -> None:
         super().show(walk)
         self.draw_probes()
-        box = self.query_one("#problems", Static)
+        box = self.query_one("#problems", Panel)
         glyphs = glyphs_of(self)
         if self.trouble:
-            box.update(content([(f"{glyphs.blocked} ", BAD), (self.trouble, TEXT)]))
+            box.put(content([(f"{glyphs.blocked} ", BAD), (self.trouble, TEXT)]))
             box.display = True
             return
         if walk.plan is None:
             return
         found = text.by_severity(walk.plan.machine.problems)
         if found:
-            box.update(join([text.problems(found, glyphs, self.room()), Content(""), panes.heading(_("What was found"), "", self.room())]))
+            box.put(join([text.problems(found, glyphs, self.room()), Content(""), panes.heading(_("What was found"), "", self.room())]))
         else:
-            box.update(content([(f"{glyphs.done} ", OK), (_("Nothing stands in the way.") + "\n", TEXT)]))
+            box.put(content([(f"{glyphs.done} ", OK), (_("Nothing stands in the way.") + "\n", TEXT)]))
         box.display = True
 
     def first_focus(self) -> Widget | None:
@@ -237,14 +243,14 @@ class ModelView(StepView):
         self._walk: Walk | None = None
 
     def compose_fields(self) -> Iterator[Widget]:
-        yield Static(id="model-status", classes="block")
+        yield Panel(id="model-status", classes="block")
         yield Rows(id="models", max_lines=11, empty=_("Nothing found yet."))
         with Horizontal(classes="row block", id="typed-row"):
             yield Static(Content(_("Another one")), classes="label")
             yield LineInput(id="typed", placeholder=_("/path/to/model, or owner/name"))
-        yield Static(id="model-error", classes="block")
-        yield Static(id="model-memory", classes="block")
-        yield Static(id="model-about", classes="block")
+        yield Panel(id="model-error", classes="block")
+        yield Panel(id="model-memory", classes="block")
+        yield Panel(id="model-about", classes="block")
 
     def on_mount(self) -> None:
         self.query_one("#model-error").display = False
@@ -257,8 +263,8 @@ class ModelView(StepView):
 
     def set_error(self, message: str) -> None:
         self.error = message
-        box = self.query_one("#model-error", Static)
-        box.update(Content.styled(f"{glyphs_of(self).attention} {message}", BAD))
+        box = self.query_one("#model-error", Panel)
+        box.put(Content.styled(f"{glyphs_of(self).attention} {message}", BAD))
         box.display = bool(message)
 
     def show(self, walk: Walk) -> None:
@@ -277,9 +283,9 @@ class ModelView(StepView):
         if self.chosen is None:
             rows.point_at(rows.chosen)
         rows.refresh()
-        self.query_one("#model-status", Static).update(self._status(entries, glyphs))
-        self.query_one("#model-about", Static).update(self._about(plan, glyphs))
-        self.query_one("#model-memory", Static).update(
+        self.query_one("#model-status", Panel).put(self._status(entries, glyphs))
+        self.query_one("#model-about", Panel).put(self._about(plan, glyphs))
+        self.query_one("#model-memory", Panel).put(
             join([panes.heading(_("GPU memory"), panes.memory_total(plan), self.room()), text.memory_bar(plan, glyphs, self.room())])
         )
 
@@ -448,10 +454,10 @@ class MoveView(StepView):
         self.asked = False  # whether the copy was offered on the way to the next step
 
     def above(self) -> Iterator[Widget]:
-        yield Static(id="move-about", classes="block")
+        yield Panel(id="move-about", classes="block")
 
     def below(self) -> Iterator[Widget]:
-        yield Static(id="move-progress", classes="block")
+        yield Panel(id="move-progress", classes="block")
         with Horizontal(id="move-buttons", classes="block row"):
             yield PushButton(_("Copy now"), id="move-start")
             yield PushButton(_("Pause"), id="move-pause")
@@ -471,18 +477,18 @@ class MoveView(StepView):
         ]
         width = max(cell_len(k) for k, _v in rows)
         lines = [content([(pad(k, width) + "  ", DIM), (text.clip_left(v, max(10, self.room() - width - 2), glyphs.ellipsis), TEXT)]) for k, v in rows]
-        self.query_one("#move-about", Static).update(join([*lines, Content("")]))
+        self.query_one("#move-about", Panel).put(join([*lines, Content("")]))
         self.draw(wanted=hint.wanted)
 
     def draw(self, wanted: bool = True) -> None:
         glyphs = glyphs_of(self)
-        self.query_one("#move-progress", Static).update(move_content(self, glyphs, self.room()))
+        self.query_one("#move-progress", Panel).put(move_content(self, glyphs, self.room()))
         start, pause, cancel = (self.query_one(f"#move-{n}", PushButton) for n in ("start", "pause", "cancel"))
         self.query_one("#move-buttons").display = wanted
         start.display = self.state in ("idle", "cancelled", "failed")
-        start.update(Content(_("Copy now") if self.state == "idle" else _("Go on copying")))
+        start.rename(_("Copy now") if self.state == "idle" else _("Go on copying"))
         pause.display = self.state in ("running", "paused")
-        pause.update(Content(_("Pause") if self.state == "running" else _("Go on")))
+        pause.rename(_("Pause") if self.state == "running" else _("Go on"))
         cancel.display = self.state in ("running", "paused", "preparing")
 
 
@@ -537,7 +543,7 @@ class FlagsView(StepView):
                 yield Static(Content(_("Filter")), classes="label")
                 yield LineInput(id="flag-filter", placeholder=_("part of a name or of its meaning"))
             yield Rows(id="flag-rows", max_lines=14, opens=True, empty=_("No flag matches."))
-            yield Static(id="flag-about", classes="block")
+            yield Panel(id="flag-about", classes="block")
 
     def show(self, walk: Walk) -> None:
         super().show(walk)
@@ -557,7 +563,7 @@ class FlagsView(StepView):
     def draw_about(self) -> None:
         """What the flag under the cursor is, below the table."""
         row = self.flag_under_cursor()
-        self.query_one("#flag-about", Static).update(flag_about(row) if row is not None else Content(""))
+        self.query_one("#flag-about", Panel).put(flag_about(row) if row is not None else Content(""))
 
     def flag_under_cursor(self) -> FlagRow | None:
         if self._walk is None or self._walk.plan is None:
@@ -606,12 +612,12 @@ class WslView(StepView):
     """Memory, swap and processors, and the diff of the user's own file."""
 
     def below(self) -> Iterator[Widget]:
-        yield Static(id="wsl-about", classes="block")
+        yield Panel(id="wsl-about", classes="block")
 
     def show(self, walk: Walk) -> None:
         super().show(walk)
         if walk.plan is not None:
-            self.query_one("#wsl-about", Static).update(wsl_content(walk, glyphs_of(self), self.room()))
+            self.query_one("#wsl-about", Panel).put(wsl_content(walk, glyphs_of(self), self.room()))
 
 
 def wsl_content(walk: Walk, glyphs: Glyphs, width: int) -> Content:
@@ -642,7 +648,7 @@ class AccessView(StepView):
     """Port, who may reach it, secrets; and what Windows needs for it."""
 
     def below(self) -> Iterator[Widget]:
-        yield Static(id="access-about", classes="block")
+        yield Panel(id="access-about", classes="block")
 
     def show(self, walk: Walk) -> None:
         super().show(walk)
@@ -650,10 +656,10 @@ class AccessView(StepView):
         if plan is None:
             return
         lines = [s for s in plan.after if s.where.startswith("powershell")] if plan.value("access") == "network" else []
-        box = self.query_one("#access-about", Static)
+        box = self.query_one("#access-about", Panel)
         box.display = bool(lines)
         if lines:
-            box.update(join([panes.heading(_("On Windows"), "", self.room()), text.next_steps(lines, self.room())]))
+            box.put(join([panes.heading(_("On Windows"), "", self.room()), text.next_steps(lines, self.room())]))
 
 
 # -- 8: review --------------------------------------------------------------------------------------------------
@@ -672,11 +678,11 @@ class ReviewView(StepView):
         self.error = ""
 
     def above(self) -> Iterator[Widget]:
-        yield Static(id="review-top", classes="block")
+        yield Panel(id="review-top", classes="block")
 
     def below(self) -> Iterator[Widget]:
         yield Rows(id="review-files", max_lines=8, opens=True)
-        yield Static(id="review-diff", classes="block")
+        yield Panel(id="review-diff", classes="block")
 
     def first_focus(self) -> Widget | None:
         return None
@@ -688,7 +694,7 @@ class ReviewView(StepView):
             return
         glyphs = glyphs_of(self)
         top = self._top(plan, glyphs)
-        self.query_one("#review-top", Static).update(top)
+        self.query_one("#review-top", Panel).put(top)
         self.query_one("#review-top").display = bool(top.plain)
         rows = self.query_one("#review-files", Rows)
         width = max((cell_len(short_path(c)) for c in self.changes), default=0)
@@ -723,12 +729,12 @@ class ReviewView(StepView):
         return [s for s in plan.after if not (self.moved and any(c.startswith("vllm-wizard move ") for c in s.commands))]
 
     def draw_diff(self) -> None:
-        box = self.query_one("#review-diff", Static)
+        box = self.query_one("#review-diff", Panel)
         change = self.change_under_cursor()
         if change is None or self.written:
-            box.update(Content(""))
+            box.put(Content(""))
             return
-        box.update(join([Content(""), change_content(change, self.room())]))
+        box.put(join([Content(""), change_content(change, self.room())]))
 
     def change_under_cursor(self) -> Any:
         key = self.query_one("#review-files", Rows).cursor_key

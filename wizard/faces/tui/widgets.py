@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import RenderResult
 from textual.binding import Binding, BindingType
@@ -66,8 +67,8 @@ class LineInput(Input, inherit_bindings=False):
         Binding("down", "screen.focus_next", show=False),
     ]
 
-    def __init__(self, *, id: str | None = None, placeholder: str = "", number: bool = False, password: bool = False) -> None:
-        super().__init__(id=id, placeholder=placeholder, password=password, select_on_focus=False, classes="-number" if number else "")
+    def __init__(self, *, id: str | None = None, placeholder: str = "", password: bool = False) -> None:
+        super().__init__(id=id, placeholder=placeholder, password=password, select_on_focus=False)
 
     def on_focus(self) -> None:
         self.cursor_position = len(self.value)
@@ -78,6 +79,23 @@ class LineInput(Input, inherit_bindings=False):
             with self.prevent(Input.Changed):
                 self.value = text
             self.cursor_position = len(text)
+
+
+class Panel(Static):
+    """Text that is drawn anew only when it changed, and laid out anew only when it needs other room."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__("", id=id, classes=classes)
+        self._key: tuple[object, ...] = ()
+
+    def put(self, made: Content) -> None:
+        key = (made.plain, tuple(made.spans))
+        if key == self._key:
+            return
+        self._key = key
+        width = self.content_size.width
+        kept = width > 0 and made.get_height({}, width) == self.content_size.height
+        self.update(made, layout=not kept)
 
 
 class PushButton(Static, can_focus=True):
@@ -96,6 +114,10 @@ class PushButton(Static, can_focus=True):
 
     def __init__(self, label: str, *, id: str) -> None:
         super().__init__(Content(label), id=id)
+
+    def rename(self, label: str) -> None:
+        if str(self.content) != label:
+            self.update(Content(label))
 
     def action_press(self) -> None:
         if not self.disabled:
@@ -143,8 +165,9 @@ class Toggle(Control):
         mark = glyphs.check_on if self.value else glyphs.check_off
         style = BOLD if self.has_focus else TEXT
         parts: list[Part] = [(f"{mark} {_('yes') if self.value else _('no')}", style)]
-        if self.has_focus:
-            parts.append(("   " + _("Space changes it"), DIM))
+        hint = "   " + _("Space changes it")
+        if self.has_focus and self.size.width >= cell_len(hint) + 8:
+            parts.append((hint, DIM))
         return content(parts)
 
 
@@ -349,9 +372,13 @@ class Rows(Widget, can_focus=True):
             owner += [i] * len(drawn)
         return lines, owner
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+    def height_at(self, width: int) -> int:
+        """How many lines are shown at a width."""
         count = len(self._all_lines(width)[0]) or 1
         return min(count, self.max_lines) if self.max_lines else count
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self.height_at(width)
 
     def render(self) -> RenderResult:
         width, height = self.size.width, self.size.height

@@ -1,0 +1,97 @@
+"""Helpers that drive the full-screen walk in tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from wizard.faces.tui.app import WizardApp
+from wizard.faces.tui.fields import Field
+from wizard.faces.tui.widgets import Panel
+from wizard.host import open_host
+from wizard.session import Answers, Session, gather
+
+MACHINES = Path(__file__).resolve().parents[1] / "machines"
+
+
+@cache
+def session_of(machine: str) -> Session:
+    """All facts of a recorded machine, gathered once for all tests."""
+    return gather(open_host(MACHINES / machine), Answers())
+
+
+def app_on(machine: str, out_dir: Path | str | None = None, answers: Answers | None = None, **more: Any) -> WizardApp:
+    """The walk on a recorded machine, without probing it anew."""
+    more.setdefault("prepared", session_of(machine))
+    return WizardApp(
+        open_host(MACHINES / machine), answers or Answers(), out_dir=None if out_dir is None else str(out_dir), **more
+    )
+
+
+async def ready(app: WizardApp, pilot: Pilot[None], timeout_s: float = 20.0) -> None:
+    """Wait until the plan stands and nothing is under way."""
+
+    def at_rest() -> bool:
+        return app.walk.plan is not None and not app.models_looking and all(w.is_finished for w in app.workers)
+
+    await until(pilot, at_rest, timeout_s)
+    await pilot.pause()
+
+
+async def until(pilot: Pilot[None], true: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    """Wait until ``true()`` holds."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout_s
+    while not true():
+        assert loop.time() < end, "waited in vain"
+        await asyncio.sleep(0.01)
+
+
+async def push(app: WizardApp, pilot: Pilot[None], button: str) -> None:
+    """Press a button by keyboard, as soon as it is shown."""
+    widget = app.screen.query_one(f"#{button}")
+    await until(pilot, lambda: bool(widget.display))
+    widget.focus()
+    await pilot.press("space")
+
+
+async def at(app: WizardApp, pilot: Pilot[None], step_id: str) -> None:
+    """Go to a step as the palette does."""
+    await ready(app, pilot)
+    app.walk_screen.go_to(step_id)
+    await ready(app, pilot)
+    assert app.walk.step_id == step_id
+
+
+async def type_into(app: WizardApp, pilot: Pilot[None], key: str, text: str) -> None:
+    """Replace what stands in the field of a question by typing."""
+    field = app.walk_screen.view.field_of(key)  # type: ignore[union-attr]
+    assert field is not None
+    field.control.focus()
+    await pilot.pause()
+    await pilot.press("ctrl+u", *[_key(c) for c in text])
+    app.walk_screen.settle()
+    await pilot.pause()
+
+
+def _key(char: str) -> str:
+    names = {" ": "space", "/": "slash", ".": "full_stop", "-": "minus", "_": "underscore", "=": "equals_sign", "~": "tilde"}
+    return names.get(char, char)
+
+
+def screen_text(app: WizardApp) -> str:
+    """What stands on the screen, line by line."""
+    lines = app.screen._compositor.render_strips()
+    return "\n".join(strip.text.rstrip() for strip in lines)
+
+
+def said(app: WizardApp) -> str:
+    """All texts of the screen in one line, however they are folded: panels, notes of fields, notifications."""
+    texts = [str(p.content) for p in app.screen.query(Panel)] + [f.note for f in app.screen.query(Field) if f.display]
+    texts += [n.message for n in app._notifications]
+    return " ".join(" ".join(texts).split())
