@@ -208,7 +208,12 @@ def test_any_file_survives_but_for_the_keys_we_set(data: bytes, chosen: tuple[li
 @settings(deadline=None)
 @given(FILES, st.sampled_from(sorted(GOOD)))
 def test_one_change_touches_one_place_only(data: bytes, name: str) -> None:
-    after = edit(data, {name: GOOD[name]})
+    try:
+        after = edit(data, {name: GOOD[name]})
+    except WizardError:
+        # Only a value that is continued into the end of the file leaves no place to put a line.
+        assert b"\\\r" in data or b"\\\n" in data
+        return
     assume(after != data)
     prefix = next(
         (i for i, (a, b) in enumerate(zip(data, after, strict=False)) if a != b), min(len(data), len(after))
