@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A push must not fail by the luck of the draw: CI runs the same examples each time. By hand every run draws new
+# ones; HYPOTHESIS_PROFILE=fuzz draws many.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("fuzz", max_examples=5000, deadline=None)
+settings.register_profile("default", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
 
 
 @pytest.fixture(autouse=True)

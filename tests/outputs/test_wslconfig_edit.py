@@ -191,7 +191,11 @@ def said(data: bytes, without: set[str]) -> list[tuple[str, object]]:
 @given(FILES, CHANGES)
 def test_any_file_survives_but_for_the_keys_we_set(data: bytes, chosen: tuple[list[str], list[bool]]) -> None:
     wanted = {key: None if remove else GOOD[key] for key, remove in zip(*chosen, strict=True)}
-    after = edit(data, wanted)
+    try:
+        after = edit(data, wanted)
+    except WizardError:
+        assert b"\\\r" in data or b"\\\n" in data  # continued into the end of the file: no place for a line
+        return
     parsed = parse(after)
     for key, value in wanted.items():
         setting = parsed.get(key)
