@@ -1,0 +1,1 @@
+"""Hold a pasted or kept vLLM command against a release: find it, judge it, repair it."""

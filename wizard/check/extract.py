@@ -1,0 +1,322 @@
+"""Find the vLLM command in a script, a pasted text, a ``docker run`` line, an environment file or a YAML file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wizard.errors import BadInput
+from wizard.i18n import _
+
+from .lexer import Lexed, Slip, Word, lex, prompt_end, straighten
+
+MAX_BYTES = 8 << 20
+_API_SERVER = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
+_IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]*vllm[\w.-]*(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$", re.I)
+_NAME_VALUE = re.compile(r"([A-Za-z_]\w*)=")
+_DOCKER_SWITCHES = frozenset(
+    "-d -i -t -it -ti -dit -P -q --detach --interactive --tty --rm --privileged --init --read-only --no-healthcheck "
+    "--publish-all --oom-kill-disable --sig-proxy --disable-content-trust --quiet".split()
+)
+
+
+@dataclass
+class Command:
+    """One vLLM command as it was found."""
+
+    kind: str  # "argv" "shell" "docker" "compose" "config" "env"
+    words: list[Word]  # what the program behind the entrypoint gets
+    entry: str  # "serve": vllm serve ...; "api_server": python -m ...; "image": the image's own entrypoint
+    image: str | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    slips: list[Slip] = field(default_factory=list)
+    source: str = ""  # the text that the words' positions belong to
+    start: int = 0
+    end: int = 0
+    docker: list[Word] = field(default_factory=list)  # docker's own words, up to the image
+    repeated: list[Word] = field(default_factory=list)  # "vllm serve" given to an image that starts it itself
+    facts: dict[str, Any] = field(default_factory=dict)  # what the kind's own checks need
+    problems: list[Any] = field(default_factory=list)  # ArgProblems of the file around the command
+
+    @property
+    def argv(self) -> list[str]:
+        return [w.text for w in self.words]
+
+    @property
+    def tag(self) -> str | None:
+        """The tag of the image, "latest" where none is given."""
+        if self.image is None:
+            return None
+        name = self.image.split("@", 1)[0]
+        last = name.rsplit("/", 1)[-1]
+        return last.partition(":")[2] or "latest"
+
+
+def from_argv(words: Sequence[str]) -> Command:
+    """The command given on our own command line, after ``--``."""
+    if not words:
+        raise BadInput(_("Nothing stands after --: give the command, as in -- vllm serve MODEL --port 8000."))
+    if len(words) == 1 and " " in words[0]:
+        found = from_text(words[0], script=False)
+        if found:
+            return found[0]
+    position = 0
+    made: list[Word] = []
+    offset = 0
+    for word in words:
+        made.append(Word(word, word, offset, offset + len(word)))
+        offset += len(word) + 1
+    env: dict[str, str] = {}
+    while position < len(made) and _NAME_VALUE.match(made[position].text):
+        name, _equals, value = made[position].text.partition("=")
+        env[name] = value
+        position += 1
+    command = _program(made[position:], env, " ".join(words))
+    if command is None:
+        command = Command("argv", made[position:], "serve", env=env)
+    command.kind = "docker" if command.docker else "argv"
+    _fix_dashes(command)
+    return command
+
+
+def from_text(text: str, script: bool) -> list[Command]:
+    """Every vLLM command of a text, in order; ``script``: a shell runs the text line by line."""
+    found: list[Command] = []
+    taken = -1
+    for match in re.finditer(r"\bvllm[ \t\u00a0]+serve\b|\bapi_server\b|\bdocker\b|\bpodman\b|\bnerdctl\b", text):
+        if match.start() < taken or _is_comment(text, match.start(), script):
+            continue
+        start, closing = _command_start(text, match.start())
+        lexed = lex(text, start, script=script, closing=closing)
+        words, env = _leading_env(lexed.words)
+        command = _program(words, env, text)
+        if command is None:
+            continue
+        command.slips = [*lexed.slips]
+        command.start, command.end = start, lexed.end
+        command.source = text
+        taken = lexed.end
+        _fix_dashes(command)
+        _variables(command, text[:start], script)
+        found.append(command)
+    return found
+
+
+def _is_comment(text: str, at: int, script: bool) -> bool:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return script and line.lstrip().startswith("#")
+
+
+def _command_start(text: str, at: int) -> tuple[int, str]:
+    """Where the command begins on its line (after prompt and separators), and the quote that it stands in."""
+    line_start = text.rfind("\n", 0, at) + 1
+    begin = prompt_end(text, line_start)
+    before = text[begin:at]
+    quote = _open_quote(before)
+    if quote is not None:
+        return begin + quote + 1, before[quote]
+    cut = max((before.rfind(mark) + len(mark) for mark in ("&&", "||", ";", "| ", "`", "(", "\uff1a", "\u3002", "\uff0c") if mark in before), default=0)
+    head = before[cut:]
+    # Words of running text before the command ("Run: vllm serve ..."): only NAME=value and a path may stand there.
+    keep = re.search(r"(?:(?:^|(?<=\s))(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)|sudo|exec|env|nohup|time|export|uv|run|python3?|-m|-u|CMD|ENTRYPOINT)[ \t]+)*[\w./~-]*$", head)
+    return begin + cut + (keep.start() if keep else len(head)), ""
+
+
+def _open_quote(before: str) -> int | None:
+    """Where a quote was opened that is not closed again, or None."""
+    open_at: int | None = None
+    for position, character in enumerate(before):
+        if open_at is None and character in "'\"":
+            open_at = position
+        elif open_at is not None and character == before[open_at]:
+            open_at = None
+    return open_at
+
+
+def _leading_env(words: list[Word]) -> tuple[list[Word], dict[str, str]]:
+    env: dict[str, str] = {}
+    position = 0
+    while position < len(words):
+        text = words[position].text
+        if _NAME_VALUE.match(text):
+            name, _equals, value = text.partition("=")
+            env[name] = value
+        elif text not in ("sudo", "exec", "env", "nohup", "time", "export", "command"):
+            break
+        position += 1
+    return words[position:], env
+
+
+def _program(words: list[Word], env: dict[str, str], source: str) -> Command | None:
+    """The vLLM command in the words of one command line, or None."""
+    texts = [w.text for w in words]
+    for position, text in enumerate(texts[:8]):
+        base = text.rsplit("/", 1)[-1]
+        if base in ("docker", "podman", "nerdctl") and position == 0:
+            return _docker(words, env)
+        if base == "vllm" and texts[position + 1 : position + 2] == ["serve"]:
+            return Command("shell", words[position + 2 :], "serve", env=env, source=source)
+        if text in _API_SERVER or base == "api_server.py":
+            return Command("shell", words[position + 1 :], "api_server", env=env, source=source)
+    return None
+
+
+def _docker(words: list[Word], env: dict[str, str]) -> Command | None:
+    texts = [w.text for w in words]
+    if not any(t in ("run", "create") for t in texts[1:4]):
+        return None
+    position = next(i for i, t in enumerate(texts) if t in ("run", "create")) + 1
+    entrypoint: str | None = None
+    options: list[Word] = list(words[:position])
+    while position < len(words) and texts[position].startswith("-") and texts[position] != "--":
+        name, equals, value = texts[position].partition("=")
+        options.append(words[position])
+        position += 1
+        if name in _DOCKER_SWITCHES or (equals and name.startswith("--")):
+            pass
+        elif name == "-" or (not name.startswith("--") and len(name) > 2 and name[:2] in ("-p", "-v", "-e", "-u", "-w", "-h")):
+            value = name[2:] + equals + value
+            name = name[:2]
+        elif position < len(words):
+            value = texts[position]
+            options.append(words[position])
+            position += 1
+        if name in ("-e", "--env"):
+            key, _eq, content = value.partition("=")
+            env[key] = content
+        elif name == "--entrypoint":
+            entrypoint = value
+    if position >= len(words):
+        return None
+    image = texts[position]
+    options.append(words[position])
+    rest = words[position + 1 :]
+    if not _IMAGE.match(image) and not any(t == "vllm" or t in _API_SERVER for t in texts[position:]):
+        return None
+    command = Command("docker", rest, "image", image=image, env=env, docker=options)
+    if entrypoint is not None and entrypoint.rsplit("/", 1)[-1] != "vllm":
+        inner = _program(rest, {}, "")
+        if inner is None:
+            return None
+        command.words, command.entry = inner.words, inner.entry
+        return command
+    return strip_entrypoint(command, bool(entrypoint))
+
+
+def strip_entrypoint(command: Command, own_entrypoint: bool = False) -> Command:
+    """Take ``vllm serve`` off what is given to an image: with the image's own entrypoint it stands there twice."""
+    texts = [w.text for w in command.words[:4]]
+    count = 0
+    if texts[:2] == ["vllm", "serve"]:
+        count = 2
+    elif texts[:1] == ["serve"]:
+        count = 1
+    elif len(texts) > 2 and texts[1:2] == ["-m"] and texts[2] in _API_SERVER:
+        count = 3
+    if count:
+        if own_entrypoint:
+            command.entry = "serve"
+        else:
+            command.repeated = command.words[:count]
+        command.words = command.words[count:]
+    return command
+
+
+def _fix_dashes(command: Command) -> None:
+    fixed: list[Word] = []
+    for word in command.words:
+        text, changed = straighten(word.text) if not word.quoted else (word.text, False)
+        if changed:
+            command.slips.append(Slip("dash", word.start, word.raw))
+            word = Word(text, word.raw, word.start, word.end, word.quoted, word.dynamic)
+        fixed.append(word)
+    command.words = fixed
+
+
+_ASSIGN = re.compile(r"^[ \t]*(?:export[ \t]+|declare[ \t]+(?:-\w+[ \t]+)*|readonly[ \t]+|local[ \t]+)?([A-Za-z_]\w*)=(.*)$", re.M)
+
+
+def _variables(command: Command, before: str, script: bool) -> None:
+    """Put in what the script itself sets: ``MODEL=...`` and arrays; exported VLLM_* and the like become env."""
+    values: dict[str, list[Word]] = {}
+    for match in _ASSIGN.finditer(before):
+        name, start = match.group(1), match.start(2)
+        if before[start : start + 1] == "(":
+            close = before.find("\n)", start)
+            close = before.find(")", start) if close < 0 or before.count(")", start, close) == 1 else close + 1
+            inner = lex(before[: close if close > 0 else len(before)] + "\n", start + 1, script=False)
+            words: list[Word] = []
+            position = start + 1
+            while position < (close if close > 0 else len(before)):
+                inner = lex(before[: close if close > 0 else len(before)], position, script=True)
+                words += inner.words
+                position = max(inner.end, before.find("\n", max(inner.end, position)) + 1 or len(before))
+                if position <= start:
+                    break
+            values[name] = words
+            continue
+        lexed = lex(before, start, script=True)
+        values[name] = lexed.words[:1]
+        plain = lexed.words[0].text if lexed.words else ""
+        if match.group(0).lstrip().startswith("export") or name.startswith(("VLLM_", "CUDA_", "NCCL_", "HF_")):
+            command.env.setdefault(name, plain)
+    expanded: list[Word] = []
+    for word in command.words:
+        array = re.fullmatch(r"\$\{?(\w+)(?:\[[@*]\])?\}?", word.text) if word.dynamic else None
+        known = values.get(array.group(1)) if array else None
+        if known is not None and (len(known) != 1 or "[" in word.text):
+            expanded += known
+        elif known:
+            expanded.append(Word(known[0].text, word.raw, word.start, word.end, word.quoted, known[0].dynamic))
+        elif word.dynamic:
+            text = re.sub(r"\$\{?(\w+)\}?", lambda m: values[m.group(1)][0].text if values.get(m.group(1)) else m.group(), word.text)
+            expanded.append(Word(text, word.raw, word.start, word.end, word.quoted, "$" in text))
+        else:
+            expanded.append(word)
+    command.words = expanded
+
+
+# --- files ---------------------------------------------------------------------------------------------------
+
+
+def decode(raw: bytes, name: str) -> str:
+    """Text of a file; BadInput for what is no text or too long."""
+    if len(raw) > MAX_BYTES:
+        raise BadInput(
+            _("{name} is {mib:.0f} MiB: too long for a command, a script or a compose file (at most {limit} MiB).").format(
+                name=name, mib=len(raw) / (1 << 20), limit=MAX_BYTES >> 20
+            )
+        )
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            return raw.decode("utf-16")
+        except UnicodeDecodeError:
+            raise BadInput(_("{name}: not readable as UTF-16 text.").format(name=name)) from None
+    if b"\0" in raw[:65536]:
+        raise BadInput(_("{name} is no text file.").format(name=name))
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("gb18030", "replace")
+
+
+def file_kind(name: str, text: str) -> str:
+    """"compose", "config", "env" or "shell"/"text" for a file's name and content."""
+    lowered = name.lower()
+    if re.search(r"^services\s*:", text, re.M) and not lowered.endswith((".sh", ".bash", ".md")):
+        return "compose"
+    if lowered.endswith((".yaml", ".yml")):
+        return "config"
+    base = lowered.rsplit("/", 1)[-1]
+    if lowered.endswith((".sh", ".bash", ".zsh", ".service", ".bat", ".ps1")) or text.startswith("#!"):
+        return "shell"
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+    pairs = sum(bool(re.match(r"(?:export\s+)?[A-Za-z_]\w*=", line)) for line in lines)
+    if base == ".env" or base.endswith(".env") or base.startswith(".env") or (lines and pairs == len(lines)):
+        return "env"
+    return "text"
+
+
+__all__ = ["Command", "Lexed", "decode", "file_kind", "from_argv", "from_text", "strip_entrypoint"]

@@ -1,0 +1,745 @@
+"""Judge a command against a release, and repair it: every option in turn, then how they go together."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wizard import releases
+from wizard.i18n import _
+from wizard.releases.parse import Argument, BadValue, check_argument, full_spelling, negative_of, take_apart
+from wizard.releases.types import ArgProblem, Option, Release
+
+from . import history
+from .extract import Command
+
+if TYPE_CHECKING:
+    from wizard.facts import Machine
+
+SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|API_?KEY|CREDENTIAL)", re.I)
+SECRET_VALUE = re.compile(r"^(hf_[A-Za-z0-9]{10,}|sk-[A-Za-z0-9_-]{10,}|github_pat_\w+|ghp_\w+)$")
+
+
+@dataclass
+class Piece:
+    """One option (or positional) of the repaired command, and where it came from."""
+
+    words: list[str]  # what is written now; empty: left out
+    source: Argument | None  # None: added
+    first: int = 0  # position of its first word in the command
+    changed: bool = False
+
+
+@dataclass
+class Verdict:
+    """What was found out about one command."""
+
+    command: Command
+    release: Release
+    accepted: bool  # would the parser take it as it stands
+    problems: list[ArgProblem]
+    argv: list[str]  # repaired: what follows ``vllm serve``, the model first
+    env: dict[str, str]
+    pieces: list[Piece] = field(default_factory=list)
+    env_removed: list[str] = field(default_factory=list)
+    model: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        return any(p.changed for p in self.pieces) or bool(self.env_removed) or bool(self.command.repeated)
+
+
+def judge(command: Command, release: Release, machine: Machine | None = None) -> Verdict:
+    """Everything that can be said of a command for a release (and a machine)."""
+    return _Judge(command, release, machine).run()
+
+
+class _Judge:
+    def __init__(self, command: Command, release: Release, machine: Machine | None) -> None:
+        self.command = command
+        self.release = release
+        self.machine = machine
+        self.problems: list[ArgProblem] = []
+        self.pieces: list[Piece] = []
+        self.env = dict(command.env)
+        self.env_removed: list[str] = []
+        self.json_parts: dict[str, dict[str, Any]] = {}
+        self.added: list[list[str]] = []
+        self.model: str | None = None
+        self.refused = False
+        serves_by_flag = command.entry == "api_server" or (command.entry == "image" and release.image.serves_with_model_flag)
+        self.conditions = ("entrypoint:api_server",) if serves_by_flag else ()
+
+    def run(self) -> Verdict:
+        self._slips()
+        self._repeated_entrypoint()
+        arguments = take_apart(self.command.argv, self.release)
+        position = 0
+        for argument in arguments:
+            self._argument(argument, position)
+            position += len(argument.tokens)
+        self._merge_json()
+        self._environment()
+        self._together(arguments)
+        self._known_faults()
+        self.pieces += [Piece(words, None, changed=True) for words in self.added]
+        argv = self._argv()
+        accepted = not self.refused and not any(p.refused for p in self.problems)
+        return Verdict(
+            self.command, self.release, accepted, [*self.command.problems, *self.problems], argv, self.env,
+            self.pieces, self.env_removed, self.model,
+        )  # fmt: skip
+
+    def _say(self, flag: str, kind: str, message: str, **more: Any) -> None:
+        self.problems.append(ArgProblem(flag, kind, message, **more))
+
+    # --- how it is written ------------------------------------------------------------------------------------
+
+    def _slips(self) -> None:
+        for slip in self.command.slips:
+            after = next((w for w in reversed(self.command.words) if w.start <= slip.at), None)
+            flag = after.text if after is not None else "vllm serve"
+            if slip.kind == "smart_quote":
+                self._say(flag, "bad_quoting", _("typographic quotes are no quotes for a shell: write plain ones"))
+            elif slip.kind == "dash":
+                self._say(flag, "bad_quoting", _("{raw} begins with a typographic dash; options begin with - or --").format(raw=slip.text), replacement=flag)
+            elif slip.kind == "glued_text" and after is not None and after.end == slip.at:
+                self._say(flag, "bad_quoting", _("text is glued to the end of {flag}; it was cut off").format(flag=flag))
+            elif slip.kind == "continuation_space":
+                self._say("\\", "bad_quoting", _("a blank behind the backslash ends the command there: nothing may follow it on the line"))
+            elif slip.kind == "comment_inside":
+                self._say("#", "bad_quoting", _("a comment between continued lines ends the command there: {comment}").format(comment=slip.text[:60]))
+            elif slip.kind == "half_quote":
+                self._say(flag, "bad_quoting", _("a quote is opened and not closed"))
+            elif slip.kind == "no_continuation":
+                self._say("\\", "bad_quoting", _("a line goes on without a backslash at the end of the one before"), accepted=self.command.kind != "shell")
+
+    def _repeated_entrypoint(self) -> None:
+        if not self.command.repeated:
+            return
+        words = " ".join(w.text for w in self.command.repeated)
+        if self.release.image.serves_with_model_flag:
+            text = _("the image of {release} starts the API server itself: {words} is one word too many for it").format(
+                release=self.release.version, words=words
+            )
+        else:
+            text = _("the image's entrypoint is vllm serve already: {words} stands there twice (since 0.11.1)").format(words=words)
+        self._say(words, "bad_value", text, since=None if self.release.image.serves_with_model_flag else "0.11.1")
+
+    # --- one option -------------------------------------------------------------------------------------------
+
+    def _argument(self, argument: Argument, position: int) -> None:
+        piece = Piece(list(argument.tokens), argument, position)
+        self.pieces.append(piece)
+        if argument.how == "positional":
+            self._positional(argument, piece)
+            return
+        dynamic = any(w.dynamic and "$" in w.text for w in self.command.words[position : position + len(argument.tokens)])
+        if argument.option is None:
+            self._unknown(argument, piece)
+            return
+        if argument.option.dest == "model" and argument.flag == "--model":
+            self._model_flag(argument, piece)
+            return
+        problem = check_argument(argument, self.release, self.conditions)
+        if problem is not None and problem.kind == "deprecated":
+            self.problems.append(self._with_successor(problem, argument))
+        elif problem is not None and not dynamic:
+            self._bad_value(problem, argument, piece, position)
+        self._full_name(argument, piece)
+
+    def _positional(self, argument: Argument, piece: Piece) -> None:
+        if self.model is None and not self.conditions:
+            self.model = argument.values[0]
+            return
+        if self._swallow_json(argument, piece):
+            return
+        self._say(argument.values[0], "bad_value", _("{value!r} belongs to no option").format(value=argument.values[0]))
+        piece.words, piece.changed = [], True
+
+    def _swallow_json(self, argument: Argument, piece: Piece) -> bool:
+        """A further word of JSON that lost its quotes: it was put back together at the option before."""
+        previous = next((p for p in reversed(self.pieces[:-1]) if p.source is not None), None)
+        end = getattr(previous, "json_until", -1) if previous is not None else -1
+        if piece.first < end:
+            piece.words, piece.changed = [], True
+            piece.json_until = end  # type: ignore[attr-defined]
+            return True
+        return False
+
+    def _model_flag(self, argument: Argument, piece: Piece) -> None:
+        value = argument.values[0] if argument.values else None
+        problem = check_argument(argument, self.release, self.conditions)
+        if problem is not None:
+            self.problems.append(dataclasses.replace(problem, replacement=value))
+        if self.model is not None and value is not None and not self.conditions:
+            self._say("--model", "conflict", _("the model is given twice: {first} and {second}").format(first=self.model, second=value))
+            self.refused = True
+        self.model = self.model or value
+        piece.words, piece.changed = [], not self.conditions
+        if self.conditions:
+            piece.words = list(argument.tokens)
+
+    def _full_name(self, argument: Argument, piece: Piece) -> None:
+        """What is written uses full names, whatever prefix or underscore stood there."""
+        if not piece.words or ("prefix" not in argument.how and "underscore" not in argument.how):
+            return
+        name = full_spelling(self.release, argument.written)
+        if name is None or name == argument.written:
+            return
+        piece.words[0] = name + piece.words[0][len(argument.written) :] if argument.attached else name
+        piece.changed = True
+
+    def _with_successor(self, problem: ArgProblem, argument: Argument) -> ArgProblem:
+        entry = history.entry_for(argument.flag)
+        if entry is None:
+            return problem
+        return dataclasses.replace(problem, message=problem.message + ". " + _(entry["note"]), replacement=entry.get("see"))
+
+    def _unknown(self, argument: Argument, piece: Piece) -> None:
+        problem = check_argument(argument, self.release, self.conditions)
+        assert problem is not None
+        entry = history.entry_for(argument.written)
+        if entry is not None and problem.kind in ("never_existed", "misspelt", "removed", "not_yet"):
+            self._from_history(argument, piece, problem, entry)
+            return
+        if argument.written.startswith("-") and not argument.written.startswith("--"):
+            problem = self._single_dash(argument, problem)
+        if problem.kind == "misspelt" and problem.replacement and argument.how != "ambiguous":
+            rest = "".join("." + k for k in argument.keys)
+            words = list(argument.tokens)
+            words[0] = problem.replacement + rest + (words[0][len(argument.written) :] if argument.attached else "")
+            piece.words, piece.changed = words, True
+            again = take_apart(words, self.release)
+            if len(again) == 1 and again[0].option is not None:
+                inner = check_argument(again[0], self.release, self.conditions)
+                if inner is not None and inner.refused:
+                    self.problems.append(inner)
+        else:
+            piece.words, piece.changed = [], True
+        self.problems.append(problem)
+
+    def _single_dash(self, argument: Argument, problem: ArgProblem) -> ArgProblem:
+        two = "-" + argument.written
+        full = full_spelling(self.release, two)
+        if full is None:
+            return problem
+        return ArgProblem(
+            argument.written, "misspelt", _("{flag} has one dash; {full} has two").format(flag=argument.written, full=full), replacement=full
+        )
+
+    def _from_history(self, argument: Argument, piece: Piece, problem: ArgProblem, entry: Any) -> None:
+        kind = problem.kind
+        if kind == "misspelt" or (kind == "never_existed" and entry.get("until")):
+            kind = "removed" if entry.get("until") else "never_existed"
+        if kind == "removed" and entry.get("change") == "renamed":
+            kind = "renamed"
+        way = history.way_out(entry, argument.values, self.release)
+        piece.words, piece.changed = [], True
+        replacement: str | None = entry.get("see")
+        if "tokens" in way:
+            groups = way["tokens"]
+            piece.words = [word for group in groups for word in group]
+            replacement = " ".join(_quote(w) for w in piece.words) or replacement
+        elif "json" in way:
+            flag, key, value = way["json"]
+            self.json_parts.setdefault(flag, {})[key] = value
+            replacement = f"{flag} {_quote(json.dumps({key: value}, ensure_ascii=False))}"
+        elif "env" in way:
+            name, value = way["env"]
+            self.env[name] = value
+            replacement = f"{name}={value}"
+        elif "model" in way:
+            self.model = self.model or argument.values[0]
+            replacement = argument.values[0]
+        base = {
+            "removed": _("{flag} is gone since {since}"),
+            "renamed": _("{flag} is gone since {since}"),
+            "not_yet": _("{flag} came with {since}; {release} does not have it"),
+            "never_existed": _("no vLLM release has {flag}"),
+        }[kind]
+        since = problem.since or _after(entry.get("until"))
+        text = base.format(flag=argument.flag, since=since, release=self.release.version) + ". " + _(entry["note"])
+        if replacement is None:
+            text += " " + _("It was left out.")
+        self._say(argument.flag, kind, text, since=since, until=problem.until or entry.get("until"), replacement=replacement)
+
+    # --- values -----------------------------------------------------------------------------------------------
+
+    def _bad_value(self, problem: ArgProblem, argument: Argument, piece: Piece, position: int) -> None:
+        option = argument.option
+        assert option is not None
+        for repair in (self._key_renamed, self._flag_with_value, self._json_value, self._key_value_form, self._near_choice, self._human_value):
+            made = repair(argument, option, piece, position)
+            if made is not None:
+                self.problems.append(dataclasses.replace(made, message=made.message or problem.message))
+                return
+        if not problem.accepted:
+            piece.words, piece.changed = [], True
+            problem = dataclasses.replace(problem, message=problem.message + ". " + _("It was left out; set it as you need it."))
+        self.problems.append(problem)
+
+    def _key_renamed(self, argument: Argument, option: Option, piece: Piece, position: int) -> ArgProblem | None:
+        known = history.data()["keys"].get(option.flag, {})
+        if not argument.keys or argument.keys[0] not in known:
+            return None
+        row = known[argument.keys[0]]
+        written = f"{option.flag}.{row['to']}"
+        piece.words, piece.changed = [written, *argument.values], True
+        return ArgProblem(f"{argument.flag}", "renamed", _(row["note"]), replacement=written)
+
+    def _flag_with_value(self, argument: Argument, option: Option, piece: Piece, position: int) -> ArgProblem | None:
+        """``--enable-x=False`` and ``--enable-x True``, as releases before 0.9 took them."""
+        if option.kind != "flag" or not argument.attached:
+            return None
+        value = argument.values[0].strip().lower()
+        if value not in ("true", "false", "1", "0", "yes", "no"):
+            return None
+        on = value in ("true", "1", "yes")
+        off = negative_of(option) or _inverse(option)
+        piece.words, piece.changed = [argument.flag if on else off] if on or off else [], True
+        return ArgProblem(
+            argument.flag, "bad_value", _("{flag} takes no value: write {right}").format(flag=argument.flag, right=" ".join(piece.words) or _("nothing")),
+            replacement=" ".join(piece.words) or None, since="0.9.0" if option.action == "bool" else None,
+        )  # fmt: skip
+
+    def _json_value(self, argument: Argument, option: Option, piece: Piece, position: int) -> ArgProblem | None:
+        """JSON that lost its quotes on the way, or was never quoted: put back together from what stands there."""
+        if option.kind not in ("json", "dict") and option.value_type not in ("json", "dataclass"):
+            return None
+        if not argument.values or argument.keys:
+            return None
+        raw, until = self._raw_json(argument, position)
+        for candidate in (raw, " ".join(argument.values)):
+            value = mend_json(candidate)
+            if value is None:
+                continue
+            text = json.dumps(value, ensure_ascii=False)
+            words = [argument.flag, text]
+            again = take_apart(words, self.release)[0]
+            inner = check_argument(again, self.release, self.conditions)
+            if inner is not None and inner.refused:
+                continue
+            piece.words, piece.changed = words, True
+            piece.json_until = until  # type: ignore[attr-defined]
+            return ArgProblem(
+                argument.flag, "bad_quoting", _("the JSON lost its quotes: write {flag} {json}").format(flag=argument.flag, json=_quote(text)),
+                replacement=f"{argument.flag} {_quote(text)}",
+            )  # fmt: skip
+        return None
+
+    def _raw_json(self, argument: Argument, position: int) -> tuple[str, int]:
+        """The characters as they stand from the value's first brace to the matching one, and the next word's place."""
+        words = self.command.words
+        at = position if argument.attached else position + 1
+        if at >= len(words) or not self.command.source:
+            return " ".join(argument.values), position + len(argument.tokens)
+        source = self.command.source
+        begin = source.find("{", words[at].start)
+        if begin < 0 or begin > words[at].end:
+            return " ".join(argument.values), position + len(argument.tokens)
+        depth, stop = 0, begin
+        for index in range(begin, min(len(source), begin + 4000)):
+            if source[index] == "{":
+                depth += 1
+            elif source[index] == "}":
+                depth -= 1
+                if depth == 0:
+                    stop = index + 1
+                    break
+        until = next((i for i in range(at, len(words)) if words[i].start >= stop), len(words))
+        return source[begin:stop], until
+
+    def _key_value_form(self, argument: Argument, option: Option, piece: Piece, position: int) -> ArgProblem | None:
+        """``image=4,video=0`` where JSON is wanted now, and JSON where only that form is taken."""
+        if option.dest != "limit_mm_per_prompt" or argument.keys or not argument.values:
+            return None
+        text = argument.values[0]
+        if option.value_type == "key_values":
+            value = mend_json(text)
+            if not isinstance(value, dict):
+                return None
+            right = ",".join(f"{k}={v}" for k, v in value.items())
+            since = None
+        else:
+            pairs = re.findall(r"(\w+)\s*[=:]\s*(\d+)", text)
+            if not pairs:
+                return None
+            right, since = json.dumps({k: int(v) for k, v in pairs}), "0.10.0"
+        piece.words, piece.changed = [argument.flag, right], True
+        return ArgProblem(
+            argument.flag, "bad_value", _("{flag} is written {right} in this release").format(flag=argument.flag, right=_quote(right)),
+            since=since, replacement=f"{argument.flag} {_quote(right)}",
+        )  # fmt: skip
+
+    def _near_choice(self, argument: Argument, option: Option, piece: Piece, position: int) -> ArgProblem | None:
+        if option.choices is None or len(argument.values) != 1 or argument.keys:
+            return None
+        text = argument.values[0]
+        synonyms = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "f16": "float16", "flash_attn": "FLASH_ATTN"}
+        lowered = {c.lower().replace("-", "_"): c for c in option.choices}
+        plain = synonyms.get(text.lower(), text).lower().replace("-", "_")
+        right = lowered.get(plain)
+        if right is None and option.value_type == "int" and text.isdigit():
+            larger = sorted(int(c) for c in option.choices if c.isdigit() and int(c) >= int(text))
+            right = str(larger[0]) if larger else None
+        if right is None:
+            near = difflib.get_close_matches(text, option.choices, 1, 0.75)
+            right = near[0] if near else None
+        if right is None:
+            return None
+        piece.words, piece.changed = [argument.flag, right], True
+        return ArgProblem(
+            argument.flag, "bad_value",
+            _("{value!r} is not one of: {choices}").format(value=text, choices=", ".join(option.choices)), replacement=f"{argument.flag} {right}",
+        )  # fmt: skip
+
+    def _human_value(self, argument: Argument, option: Option, piece: Piece, position: int) -> ArgProblem | None:
+        """32k where the release wants digits; auto for a length that it works out itself."""
+        if option.value_type not in ("int", "human_int") or len(argument.values) != 1:
+            return None
+        text = argument.values[0]
+        if text.lower() in ("auto", "-1") and option.dest == "max_model_len":
+            piece.words, piece.changed = [], True
+            return ArgProblem(argument.flag, "bad_value", _("{flag} {value} came with 0.14.0; without it, the model's own length is used").format(flag=argument.flag, value=text), since="0.14.0")
+        from wizard.releases.parse import human_int
+
+        plain = text.strip().lower().removesuffix("b").replace(",", "").replace("_", "")
+        try:
+            number = human_int(plain)
+        except BadValue:
+            return None
+        piece.words, piece.changed = [argument.flag, str(number)], True
+        return ArgProblem(argument.flag, "bad_value", _("{value!r} is not a whole number for this release").format(value=text), replacement=f"{argument.flag} {number}")
+
+    # --- together ---------------------------------------------------------------------------------------------
+
+    def _merge_json(self) -> None:
+        """Put the keys that came from single options into the JSON option that has them now."""
+        for flag, keys in self.json_parts.items():
+            existing = next((p for p in self.pieces if p.words and p.source is not None and p.source.option is not None and p.words[0] == flag and not p.source.keys), None)
+            value: dict[str, Any] = {}
+            if existing is not None and existing.source is not None and existing.source.values:
+                held = mend_json(existing.source.values[0])
+                value = held if isinstance(held, dict) else {}
+                existing.words, existing.changed = [], True
+            if flag == "--speculative-config":
+                keys.setdefault("num_speculative_tokens", 5) if "num_speculative_tokens" not in value and "model" in keys else None
+                if keys.get("model") == "[ngram]":
+                    keys.pop("model")
+                    keys["method"] = "ngram"
+            text = json.dumps({**value, **keys}, ensure_ascii=False)
+            self.added.append([flag, text])
+
+    def _environment(self) -> None:
+        for name in list(self.env):
+            if name.startswith("VLLM_") and name not in self.release.env:
+                self._unknown_variable(name)
+            value = self.env.get(name, "")
+            if SECRET_VALUE.match(value) or (SECRET_NAME.search(name) and len(value) > 7 and "$" not in value):
+                self._say(name, "conflict", _("a secret stands in the open; keep it in an environment file that only you can read (mode 600)"), accepted=True)
+                self.env[name] = f"${{{name}}}"
+
+    def _unknown_variable(self, name: str) -> None:
+        known = history.data()["env"].get(name)
+        runs = releases.spans("env", name)
+        here = releases.version_key(self.release.version)
+        earlier = [r for r in runs if releases.version_key(r[1]) < here]
+        later = [r for r in runs if releases.version_key(r[0]) > here]
+        value = self.env.pop(name)
+        self.env_removed.append(name)
+        replacement: str | None = None
+        if known and known.get("flag") and self.release.option(known["flag"]) is not None and (earlier or not later):
+            wanted = known.get("value", {}).get(value, value) if isinstance(known.get("value"), dict) else value
+            option = self.release.option(known["flag"])
+            if wanted and not any(p.source and p.source.option is option for p in self.pieces):
+                words = [known["flag"], wanted]
+                if all(not p.refused for p in releases.check_argv(["m", *words], self.release.version)):
+                    self.added.append(words)
+            replacement = f"{known['flag']} {wanted}".strip()
+        note = " " + _(known["note"]) if known else ""
+        if earlier:
+            gone = releases.next_version(earlier[-1][1])
+            self._say(
+                name, "removed", _("{name} is read by no release since {since}").format(name=name, since=gone) + "." + note,
+                since=gone, until=earlier[-1][1], replacement=replacement, accepted=True,
+            )  # fmt: skip
+        elif later:
+            self._say(name, "not_yet", _("{name} is read since {since} only").format(name=name, since=later[0][0]) + "." + note, since=later[0][0], accepted=True)
+        else:
+            self._variable_as_option(name, value)
+
+    def _variable_as_option(self, name: str, value: str) -> None:
+        """A variable that vLLM never read; often an option is meant."""
+        dest = name.removeprefix("VLLM_").lower()
+        option = next((o for o in self.release.options if o.dest == dest), None)
+        if dest in ("model", "model_name", "model_id", "model_path"):
+            self._say(name, "never_existed", _("vLLM reads no {name}: the model is an argument").format(name=name), replacement=value or None, accepted=True)
+            if self.model is None and value and "$" not in value:
+                self.model = value
+            return
+        if option is None:
+            near = difflib.get_close_matches(name, self.release.env, 1, 0.85)
+            text = _("vLLM reads no variable {name}").format(name=name)
+            if near:
+                text += ". " + _("Is {near} meant?").format(near=near[0])
+            self._say(name, "never_existed", text, replacement=near[0] if near else None, accepted=True)
+            return
+        words = [option.flag] if option.kind == "flag" else [option.flag, value]
+        self._say(name, "never_existed", _("vLLM reads no {name}: it is the option {flag}").format(name=name, flag=option.flag), replacement=" ".join(words), accepted=True)
+        given = any(p.source is not None and p.source.option is option for p in self.pieces)
+        if not given and value and "$" not in value and (option.kind != "flag" or value.lower() in ("1", "true", "yes")):
+            if all(not p.refused for p in releases.check_argv(["m", *words], self.release.version)):
+                self.added.append(words)
+
+    def _given(self) -> dict[str, Argument]:
+        return {p.source.option.dest: p.source for p in self.pieces if p.words and p.source is not None and p.source.option is not None}
+
+    def _together(self, arguments: Sequence[Argument]) -> None:
+        self._twice(arguments)
+        given = self._given()
+        added = {a[0] for a in self.added}
+        for rule in history.data()["pairs"]:
+            option = next((o for o in self.release.options if o.dest == rule["if"]), None)
+            if option is None or rule["if"] not in given:
+                continue
+            other = rule.get("without") or rule.get("with")
+            target = next((o for o in self.release.options if o.dest == other), None)
+            if target is None:
+                continue
+            present = other in given or bool(added & set(target.flags))
+            if ("without" in rule and not present) or ("with" in rule and present):
+                self._say(option.flag, "conflict", _(rule["note"]), accepted=True, replacement=" ".join(rule.get("add", [])) or None)
+                if rule.get("add"):
+                    self.added.append(list(rule["add"]))
+        self._parsers(given)
+        self._secrets(given)
+        self._gpus(given)
+
+    def _twice(self, arguments: Sequence[Argument]) -> None:
+        seen: dict[str, Argument] = {}
+        for argument in arguments:
+            option = argument.option
+            if option is None or argument.keys or option.action == "append":
+                continue
+            before = seen.get(option.dest)
+            if before is not None and (before.flag, before.values) != (argument.flag, argument.values):
+                self._say(argument.flag, "conflict", _("given twice with different values; the last one counts"), accepted=True)
+            seen[option.dest] = argument
+
+    def _parsers(self, given: dict[str, Argument]) -> None:
+        model = self.model or ""
+        for dest, kind, names in (
+            ("tool_call_parser", "tool", self.release.tool_parsers),
+            ("reasoning_parser", "reasoning", self.release.reasoning_parsers),
+        ):
+            argument = given.get(dest)
+            fitting = history.parsers_for(model, kind, self.release)
+            if argument is None:
+                if kind == "tool" and "enable_auto_tool_choice" in given and fitting:
+                    self.added.append(["--tool-call-parser", fitting[0]])
+                elif kind == "tool" and "enable_auto_tool_choice" in given:
+                    self._leave_out("enable_auto_tool_choice")
+                continue
+            value = argument.values[0] if argument.values else ""
+            if not value or "$" in value or value in ("none", "None") or "tool_parser_plugin" in given or "reasoning_parser_plugin" in given:
+                continue
+            if value not in names and argument.option is not None and argument.option.choices is None:
+                self._unknown_parser(argument, value, kind, names, fitting)
+            elif fitting and value not in fitting:
+                self._say(
+                    argument.flag, "conflict",
+                    _("{model} does not write its calls in the format of {value}: {fitting} fits").format(model=model, value=value, fitting=" / ".join(fitting)),
+                    replacement=f"{argument.flag} {fitting[0]}", accepted=True,
+                )  # fmt: skip
+                self._replace(argument, [argument.flag, fitting[0]])
+
+    def _unknown_parser(self, argument: Argument, value: str, kind: str, names: Sequence[str], fitting: list[str]) -> None:
+        first = releases.spans(f"{kind}_parsers", value)
+        if first and releases.version_key(first[0][0]) > releases.version_key(self.release.version):
+            text = _("{value} came with {since}; this release has: {names}").format(value=value, since=first[0][0], names=", ".join(names))
+        else:
+            text = _("no parser {value}; this release has: {names}").format(value=value, names=", ".join(names))
+        near = fitting or difflib.get_close_matches(value, names, 1, 0.7)
+        self._say(argument.flag, "bad_value", text, since=first[0][0] if first else None, replacement=f"{argument.flag} {near[0]}" if near else None, accepted=True)
+        self._replace(argument, [argument.flag, near[0]] if near else [])
+        if not near and kind == "tool":
+            self._leave_out("enable_auto_tool_choice")
+
+    def _replace(self, argument: Argument, words: list[str]) -> None:
+        for piece in self.pieces:
+            if piece.source is argument:
+                piece.words, piece.changed = words, True
+
+    def _leave_out(self, dest: str) -> None:
+        for piece in self.pieces:
+            if piece.source is not None and piece.source.option is not None and piece.source.option.dest == dest:
+                piece.words, piece.changed = [], True
+
+    def _secrets(self, given: dict[str, Argument]) -> None:
+        for dest, name in (("api_key", "VLLM_API_KEY"), ("hf_token", "HF_TOKEN")):
+            argument = given.get(dest)
+            if argument is None or not argument.values or "$" in argument.values[0]:
+                continue
+            self._say(argument.flag, "conflict", _("the key stands in the open, and every user sees it in the process list: set {name} in an environment file instead").format(name=name), replacement=f"{name}=...", accepted=True)
+            self._replace(argument, [argument.flag, f"${name}"] if self.command.kind in ("shell", "docker") else [argument.flag, f"${{{name}}}"])
+
+    def _number(self, given: dict[str, Argument], dest: str) -> int | None:
+        argument = given.get(dest)
+        if argument is None:
+            return 1
+        try:
+            return int(argument.values[0])
+        except (ValueError, IndexError):
+            return None
+
+    def _gpus(self, given: dict[str, Argument]) -> None:
+        sizes = [self._number(given, d) for d in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")]
+        nodes = self._number(given, "nnodes")
+        if any(s is None for s in sizes) or nodes != 1:
+            return
+        needed = 1
+        for size in sizes:
+            needed *= size or 1
+        tensor = given.get("tensor_parallel_size")
+        flag = tensor.flag if tensor is not None else "--tensor-parallel-size"
+        visible = self.env.get("CUDA_VISIBLE_DEVICES") or self.env.get("NVIDIA_VISIBLE_DEVICES")
+        limits: list[tuple[int, str]] = []
+        if visible and re.fullmatch(r"[\d,\s]+", visible):
+            limits.append((len([v for v in visible.split(",") if v.strip()]), _("CUDA_VISIBLE_DEVICES={value}").format(value=visible)))
+        if self.command.facts.get("gpu_count"):
+            limits.append((self.command.facts["gpu_count"], _("the GPU reservation")))
+        if self.machine is not None and self.machine.gpu.gpus:
+            limits.append((len(self.machine.gpu.gpus), _("this machine")))
+        for count, what in limits:
+            if needed > count:
+                self._say(flag, "conflict", _("{needed} GPUs are needed, but {what} has {count}").format(needed=needed, what=what, count=count), accepted=True, replacement=f"--tensor-parallel-size {count}")
+                if tensor is not None and sizes[1:] == [1, 1]:
+                    self._replace(tensor, ["--tensor-parallel-size", str(count)])
+                return
+
+    # --- the machine --------------------------------------------------------------------------------------------
+
+    def _known_faults(self) -> None:
+        given = self._given()
+        conditions = set(self.command.facts.get("conditions", ()))
+        model = (self.model or "").lower()
+        if "enable_lora" in given or any("--enable-lora" in words for words in self.added):
+            conditions.add("lora")
+        if re.search(r"moe|mixtral|-a\d+b|deepseek-(v|r1$)|gpt-oss|qwen3\.[5-9]-(35|122|397)b", model):
+            conditions |= {"moe", "unquantized"} if not re.search(r"fp8|awq|gptq|int4|int8|w4a16|mxfp4|nvfp4|gpt-oss", model) else {"moe"}
+            if "gpt-oss" in model:
+                conditions.add("quantization:mxfp4")
+        if "enable_expert_parallel" in given:
+            conditions.add("expert_parallel")
+        for dest in ("kv_cache_dtype", "dtype"):
+            if dest in given and given[dest].values:
+                conditions.add(f"{dest}:{given[dest].values[0]}")
+        if self.machine is not None:
+            conditions |= _machine_conditions(self.machine)
+        for fault in releases.known_faults(self.release.version, conditions):
+            missing = {k: v for k, v in fault.env.items() if self.env.get(k) != v and (v != "0" or k in self.env)}
+            flags = [(f, v) for f, v in fault.flags if not self._has(f, v)]
+            if not missing and not flags and (fault.env or fault.flags):
+                continue
+            words = [w for f, v in flags for w in ([f] if v is None else [f, v])]
+            cure = " ".join([*(f"{k}={v}" for k, v in missing.items()), *words])
+            self._say("vLLM " + self.release.version, "conflict", fault.title + ". " + fault.explanation, since=fault.first, until=fault.last, replacement=cure or None, accepted=True)
+            self.env.update(missing)
+            for f, v in flags:
+                self._set(f, v)
+
+    def _has(self, flag: str, value: str | None) -> bool:
+        option = self.release.option(flag)
+        return any(p.words and p.source is not None and p.source.option is option and (value is None or value in p.source.values) for p in self.pieces)
+
+    def _set(self, flag: str, value: str | None) -> None:
+        option = self.release.option(flag)
+        words = [flag] if value is None else [flag, value]
+        for piece in self.pieces:
+            if piece.words and piece.source is not None and piece.source.option is option:
+                piece.words, piece.changed = words, True
+                return
+        self.added.append(words)
+
+    def _argv(self) -> list[str]:
+        """What follows ``vllm serve``: the model first, then the options."""
+        model = [self.model] if self.model is not None else []
+        rest: list[str] = []
+        for piece in self.pieces:
+            source = piece.source
+            if source is not None and (source.how == "positional" or (source.option is not None and source.option.dest == "model")):
+                continue
+            rest += piece.words
+        return [*model, *rest]
+
+
+def _after(version: str | None) -> str | None:
+    """The known release after one that may be older than all known ones."""
+    if version is None:
+        return None
+    return next((v for v in releases.versions() if releases.version_key(v) > releases.version_key(version)), None)
+
+
+def _inverse(option: Option) -> str | None:
+    return next((f for f in option.flags if f.startswith("--disable-")), None)
+
+
+def _machine_conditions(machine: Machine) -> set[str]:
+    found = set()
+    if machine.is_wsl2:
+        found.add("wsl")
+    if len(machine.gpu.gpus) > 1:
+        found.add("multi_gpu")
+    for gpu in machine.gpu.gpus[:1]:
+        if gpu.compute_capability.value:
+            found.add(f"compute_capability:{gpu.compute_capability.value}")
+    return found
+
+
+_MENDS: tuple[Callable[[str], str], ...] = (
+    lambda t: t,
+    lambda t: t.translate(str.maketrans("\u201c\u201d\u2018\u2019\uff1a\uff0c", "\"\"''" + ":,")),
+    lambda t: t.replace('\\"', '"'),
+    lambda t: t.strip("'\""),
+    lambda t: t.translate(str.maketrans("\u201c\u201d\u2018\u2019\uff1a\uff0c", "\"\"''" + ":,")).replace('\\"', '"').strip("'"),
+    lambda t: re.sub(r"([{,]\s*)([A-Za-z_][\w.-]*)\s*[:=]", r'\1"\2":', t),
+    lambda t: re.sub(r':\s*([A-Za-z_][\w./-]*)\s*([,}])', lambda m: f': {m[1]}{m[2]}' if m[1] in ("true", "false", "null") else f': "{m[1]}"{m[2]}',
+                     re.sub(r"([{,]\s*)([A-Za-z_][\w.-]*)\s*[:=]", r'\1"\2":', t)),
+    lambda t: re.sub(r'"(\w+)"\s*=', r'"\1":', t),
+    lambda t: t + "}",
+)  # fmt: skip
+
+
+def mend_json(text: str) -> Any:
+    """The object that broken JSON most likely means, or None: lost or wrong quotes, Python's spelling, ``=``."""
+    for mend in _MENDS:
+        candidate = mend(text.strip())
+        if not candidate.startswith(("{", "[")):
+            continue
+        try:
+            return json.loads(candidate)
+        except ValueError:
+            pass
+        try:
+            value = ast.literal_eval(candidate)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if isinstance(value, (dict, list)):
+            return json.loads(json.dumps(value, default=str))
+    return None
+
+
+def _quote(word: str) -> str:
+    import shlex
+
+    return shlex.quote(word)
+
+
+__all__ = ["Piece", "Verdict", "judge", "mend_json"]
