@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wizard.fit_constants import version_key
-from wizard.fit_profile import Batch
+from wizard.fit_profile import Batch, is_hopper_class
 from wizard.fit_types import FitRequest
 from wizard.models.info import KvLayer, LayerKind
 from wizard.models.quant import Quant
@@ -118,15 +118,22 @@ def layer_bytes_per_token(layer: KvLayer, tp: int, element: float, kv_cache_dtyp
     return heads * ((layer.head_dim + (layer.v_head_dim or layer.head_dim)) * size + scales)
 
 
-def _state_blocks(request: FitRequest) -> int:
-    """Blocks that one sequence holds of each state group."""
+# from here the kernels of a kind of state export one more state, at the end of a prefill's whole blocks
+CHECKPOINT_SINCE = {"mamba2": (0, 32), "kda": (0, 29), "delta": (0, 33)}
+CHECKPOINT_ONLY_HOPPER = frozenset(("kda", "delta"))
+
+
+def _state_blocks(request: FitRequest, kind: str) -> int:
+    """Blocks that one sequence holds of each group of states of that kind."""
     release = version_key(request.release)
     caching = request.enable_prefix_caching
     if caching is None:
         caching = release >= HYBRID_PREFIX_CACHING_SINCE
     if release < (0, 12):
         return 1
-    return (2 if caching else 1) + request.num_speculative_tokens
+    since = CHECKPOINT_SINCE.get(kind)
+    exports = since is not None and release >= since and (kind not in CHECKPOINT_ONLY_HOPPER or is_hopper_class(request))
+    return (2 + exports if caching else 1) + request.num_speculative_tokens
 
 
 def plan_pool(
@@ -139,7 +146,8 @@ def plan_pool(
     """
     tp = max(1, request.tensor_parallel_size)
     release = version_key(request.release)
-    block = request.block_size or (128 if request.cpu else 16)
+    # the CPU's latent attention only takes blocks of 16
+    block = request.block_size or (128 if request.cpu and not any(x.kind is LayerKind.MLA for x in layers) else 16)
     attention = [x for x in layers if x.kind in (LayerKind.FULL, LayerKind.SLIDING, LayerKind.MLA) and x.count > 0]
     states = [x for x in layers if x.kind is LayerKind.LINEAR and x.count > 0]
     if not attention and not states:
@@ -158,14 +166,14 @@ def plan_pool(
     if not attention:
         page = max((x.state_bytes or 0) // tp for x in states)
         count = sum(x.count for x in states)
-        return pool([Group(LayerKind.LINEAR, count, max_len or 1, None, _state_blocks(request))], page, count, 0)
+        return pool([Group(LayerKind.LINEAR, count, max_len or 1, None, max(_state_blocks(request, x.state_kind) for x in states))], page, count, 0)
     sizes = [layer_bytes_per_token(x, tp, element, request.kv_cache_dtype) for x in attention]
     per_token = sum(s * x.count for s, x in zip(sizes, attention, strict=True) if x.window is None)
     if states:
         # the attention block grows until its page holds a state; the state's page is padded to it
         state = max((x.state_bytes or 0) // tp for x in states)
         need = -(-state // max(1, int(max(sizes))))
-        block = max(block, -(-need // 16) * 16)
+        block = max(block, -(-need // block) * block)
     kinds: dict[tuple[LayerKind, int | None, float], int] = {}
     for layer, size in zip(attention, sizes, strict=True):
         key = (LayerKind.FULL if layer.window is None else layer.kind, layer.window, size)
@@ -176,7 +184,7 @@ def plan_pool(
         count = sum(kinds.values())
         mean = sum(s * n for (_, _, s), n in kinds.items()) / count
         return pool([Group(kind, count, block, window)], mean * block, count, per_token)
-    groups, page, width = _hybrid(kinds, states, block, max_len, _state_blocks(request))
+    groups, page, width = _hybrid(kinds, states, block, max_len, request)
     return pool(groups, page, width, per_token)
 
 
@@ -185,23 +193,20 @@ def _hybrid(
     states: Sequence[KvLayer],
     block: int,
     max_len: int | None,
-    state_blocks: int,
+    request: FitRequest,
 ) -> tuple[list[Group], float, int]:
     """(groups, bytes of a page, layers of a group) of a model with several kinds of layers."""
     widest = max(s for _, _, s in kinds)
     page = widest * block
-    buckets: list[tuple[LayerKind, int | None, int, int]] = []
+    buckets: list[Group] = []  # with all layers of a kind, before they are split into groups of equal size
     for (kind, window, size), count in kinds.items():
         ratio = max(1, int(widest / size + 1e-6)) if size else 1
-        buckets.append((kind, window, block * ratio, count))
+        buckets.append(Group(kind, count, block * ratio, window))
     for layer in states:
-        buckets.append((LayerKind.LINEAR, None, max_len or block, layer.count))
-    least, most = min(c for *_, c in buckets), max(c for *_, c in buckets)
+        buckets.append(Group(LayerKind.LINEAR, layer.count, max_len or block, None, _state_blocks(request, layer.state_kind)))
+    least, most = min(b.layers for b in buckets), max(b.layers for b in buckets)
     size_of_group = most if most < least * 1.5 else least
-    groups: list[Group] = []
-    for kind, window, tokens, count in buckets:
-        for _i in range(-(-count // size_of_group)):
-            groups.append(Group(kind, size_of_group, tokens, window, state_blocks))
+    groups = [replace(b, layers=size_of_group) for b in buckets for _i in range(-(-b.layers // size_of_group))]
     return groups, page, size_of_group
 
 

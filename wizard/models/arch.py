@@ -640,7 +640,7 @@ class LinearState:
 
     def layer(self) -> KvLayer:
         size = 2 * self.conv + int((self.recurrent_bytes or 2) * self.recurrent)
-        return KvLayer(LayerKind.LINEAR, 1, state_bytes=size)
+        return KvLayer(LayerKind.LINEAR, 1, state_bytes=size, state_kind="delta")
 
 
 def _ssm_bytes(text: Mapping[str, Any]) -> float | None:

@@ -64,9 +64,9 @@ def reader_for(model_type: str, architecture: str, text: Text) -> Reader:
 # --- states --------------------------------------------------------------------------------------------------
 
 
-def state_layer(conv: int, recurrent: int, recurrent_bytes: float | None) -> KvLayer:
+def state_layer(kind: str, conv: int, recurrent: int, recurrent_bytes: float | None) -> KvLayer:
     """A state of ``conv`` elements at the model's dtype and ``recurrent`` elements (None: at the model's dtype)."""
-    return KvLayer(LayerKind.LINEAR, 1, state_bytes=int(2 * conv + (recurrent_bytes or 2) * recurrent))
+    return KvLayer(LayerKind.LINEAR, 1, state_bytes=int(2 * conv + (recurrent_bytes or 2) * recurrent), state_kind=kind)
 
 
 def _state_bytes(text: Text) -> float | None:
@@ -83,7 +83,7 @@ def mamba2(text: Text, hidden: int, *, heads: int, head_dim: int, groups: int, s
         Weight("other", conv_dim, 1, "rows", quantized=False), Weight("other", 3 * heads, 1, "rows", quantized=False, dtype_bytes=4),
         Weight("other", inner, 1, "rows", quantized=False), Weight("attention", hidden, inner, "cols", name="out_proj"),
     )  # fmt: skip
-    return state_layer((kernel - 1) * conv_dim, heads * head_dim * state, _state_bytes(text)), weights
+    return state_layer("mamba2", (kernel - 1) * conv_dim, heads * head_dim * state, _state_bytes(text)), weights
 
 
 def mamba1(text: Text, hidden: int, *, inner: int, state: int, kernel: int, rank: int) -> tuple[KvLayer, tuple[Weight, ...]]:
@@ -94,7 +94,7 @@ def mamba1(text: Text, hidden: int, *, inner: int, state: int, kernel: int, rank
         Weight("other", inner, state, "rows", quantized=False, dtype_bytes=4), Weight("other", 3 * inner, 1, "rows", quantized=False),
         Weight("attention", hidden, inner, "cols", name="out_proj"),
     )  # fmt: skip
-    return state_layer((kernel - 1) * inner, inner * state, _state_bytes(text)), weights
+    return state_layer("mamba", (kernel - 1) * inner, inner * state, _state_bytes(text)), weights
 
 
 def _finish(config: Text, text: Text, blocks: list[Block], **more: Any) -> Arch:
@@ -271,7 +271,7 @@ def lfm2(config: Text, text: Text) -> Arch:
         kinds = ["full" if i in listed else "linear" for i in range(layers)]
     kernel = integer(text, "conv_L_cache") or 3
     dim = integer(text, "conv_dim") or hidden
-    state = state_layer((kernel - 1) * dim, 0, None)
+    state = state_layer("conv", (kernel - 1) * dim, 0, None)
     mixer = (Weight("attention", 3 * dim, hidden, "rows", name="in_proj"), Weight("other", dim, kernel, "rows", quantized=False), Weight("attention", hidden, dim, "cols", name="out_proj"))
     inter = integer(text, "intermediate_size", "block_ff_dim") or 4 * hidden
     if text.get("block_auto_adjust_ff_dim"):
@@ -303,7 +303,7 @@ def kimi_linear(config: Text, text: Text) -> Arch:
     delta = set(linear.get("kda_layers") or ())
     kernel, d_heads, size = integer(linear, "short_conv_kernel_size") or 4, integer(linear, "num_heads") or heads, integer(linear, "head_dim") or 128
     wide = d_heads * size
-    state = state_layer((kernel - 1) * 3 * wide, d_heads * size * size, 4.0)
+    state = state_layer("kda", (kernel - 1) * 3 * wide, d_heads * size * size, 4.0)
     mixer = (
         Weight("attention", 3 * wide, hidden, "rows", name="qkv_proj"), Weight("other", 3 * wide, kernel, "rows", quantized=False),
         Weight("attention", 2 * size + d_heads, hidden, quantized=False), Weight("attention", 2 * wide, size, "rows", quantized=False),
@@ -325,7 +325,7 @@ def minimax_text(config: Text, text: Text) -> Arch:
     hidden, layers, heads, _kv_heads, head_dim = base.dims(text)
     raw = text.get("attn_type_list")
     kinds = ["full" if x == 1 else "linear" for x in raw] if isinstance(raw, (list, tuple)) else base.layer_types(text, layers)
-    state = state_layer(0, heads * head_dim * head_dim, 4.0)
+    state = state_layer("lightning", 0, heads * head_dim * head_dim, 4.0)
     wide = heads * head_dim
     mixer = (Weight("attention", 3 * wide, hidden, "rows", name="qkv_proj"), Weight("attention", wide, hidden, "rows"), Weight("attention", hidden, wide, "cols", name="o_proj"), Weight("other", wide, 1, "rows", quantized=False))
     whole = base.generic(config, {k: v for k, v in text.items() if k != "layer_types"})

@@ -33,6 +33,7 @@ class KvLayer:
     window: int | None = None  # tokens, for SLIDING
     state_bytes: int | None = None  # per sequence and layer at the model's dtype, for LINEAR
     latent_dim: int = 0  # kv_lora_rank + rope dim, for MLA
+    state_kind: str = ""  # for LINEAR: "mamba", "mamba2", "delta" (gated delta net), "kda", "conv", "lightning"
     element_bytes: float | None = None  # None: as the KV cache dtype; a figure: fixed, whatever that dtype is
 
 
