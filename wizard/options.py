@@ -25,6 +25,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("fit", N_("compute the memory that a model needs on a GPU"), "wizard.fit_command:run"),
     ("recipes", N_("list, show or check the recipes"), "wizard.recipes_command:run"),
     ("releases", N_("list or show what each vLLM release accepts"), "wizard.releases.commands:run"),
+    ("check", N_("hold a command, script or compose file against a vLLM release, and repair it"), "wizard.check.commands:run"),
     ("wslconfig", N_("check a .wslconfig as WSL itself reads it"), "wizard.wslconfig_command:run"),
     ("windows", N_("on Windows itself: size WSL, write its settings, say how to go on inside"), "wizard.windows_command:run"),
     ("move", N_("copy a model from a slow drive to the Linux file system, verified"), "wizard.move_command:run"),
@@ -66,6 +67,7 @@ _TAKES_JSON = frozenset(
         "fit",
         "recipes",
         "releases",
+        "check",
         "wslconfig",
         "windows",
         "move",
@@ -194,7 +196,11 @@ def parse_words(name: str | None, words: Sequence[str]) -> argparse.Namespace:
     # Words may stand on both sides of options (FILE --json FILE); a parser with sub-parsers cannot do that.
     nested = any(action.nargs == "A..." for action in parser._actions)
     parse = parser.parse_known_args if nested else parser.parse_known_intermixed_args
-    args, unknown = parse(_joined(words))
+    # What stands after -- is not ours to read: it is handed on as it is (intermixed parsing would read it).
+    own, tail = _at_dashes(words) if name == "check" else (words, [])
+    args, unknown = parse(_joined(own))
+    if tail:
+        args.words = [*args.words, *tail]
     if unknown:
         word = next((w for w in unknown if w.startswith("-")), unknown[0]).partition("=")[0]
         known = [o for action in parser._actions for o in action.option_strings]
@@ -207,6 +213,11 @@ def parse_words(name: str | None, words: Sequence[str]) -> argparse.Namespace:
         )
     args.command = name
     return args
+
+
+def _at_dashes(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    at = list(words).index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
 
 
 def _joined(words: Sequence[str]) -> list[str]:
@@ -331,6 +342,7 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "fit": ("--model /home/user/models/Qwen3-8B", "--json --model Qwen/Qwen3-8B --gpu-memory-gib 24 --set dtype=float16"),
     "recipes": ("list", "show qwen3-vl", "check --recipes /home/user/vllm-recipes"),
     "releases": ("list", "show 0.33.0 --json"),
+    "check": ("-- vllm serve Qwen/Qwen3-8B --swap-space 4", "/home/user/vllm/compose.yaml", "--write /home/user/start.sh"),
     "wslconfig": ("check", "check /mnt/c/Users/user/.wslconfig --host-ram-bytes 34359738368"),
     "windows": ("", "--yes", "--dry-run --model Qwen/Qwen3-8B"),
     "move": ("/mnt/d/models/Qwen3-8B", "/mnt/d/models/Qwen3-8B /home/user/models/Qwen3-8B"),

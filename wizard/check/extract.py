@@ -16,10 +16,11 @@ MAX_BYTES = 8 << 20
 _API_SERVER = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]*vllm[\w.-]*(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$", re.I)
 _NAME_VALUE = re.compile(r"([A-Za-z_]\w*)=")
-_DOCKER_SWITCHES = frozenset(
-    "-d -i -t -it -ti -dit -P -q --detach --interactive --tty --rm --privileged --init --read-only --no-healthcheck "
-    "--publish-all --oom-kill-disable --sig-proxy --disable-content-trust --quiet".split()
-)
+_DOCKER_SWITCHES = frozenset((
+    "-d", "-i", "-t", "-it", "-ti", "-dit", "-itd", "-P", "-q", "--detach", "--interactive", "--tty", "--rm",
+    "--privileged", "--init", "--read-only", "--no-healthcheck", "--publish-all", "--oom-kill-disable", "--sig-proxy",
+    "--disable-content-trust", "--quiet",
+))  # fmt: skip
 
 
 @dataclass

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from wizard import releases
 from wizard.i18n import _
-from wizard.releases.parse import Argument, BadValue, check_argument, full_spelling, negative_of, take_apart
+from wizard.releases.parse import (
+    Argument,
+    BadValue,
+    check_argument,
+    full_spelling,
+    negative_of,
+    take_apart,
+    unknown_flag,
+)
 from wizard.releases.types import ArgProblem, Option, Release
 
 from . import history
@@ -34,6 +42,7 @@ class Piece:
     source: Argument | None  # None: added
     first: int = 0  # position of its first word in the command
     changed: bool = False
+    json_until: int = -1  # words up to here belong to the JSON that was put together again
 
 
 @dataclass
@@ -141,7 +150,7 @@ class _Judge:
             self._positional(argument, piece)
             return
         dynamic = any(w.dynamic and "$" in w.text for w in self.command.words[position : position + len(argument.tokens)])
-        if argument.option is None:
+        if argument.option is None or self._was_an_option(argument):
             self._unknown(argument, piece)
             return
         if argument.option.dest == "model" and argument.flag == "--model":
@@ -154,7 +163,13 @@ class _Judge:
             self._bad_value(problem, argument, piece, position)
         self._full_name(argument, piece)
 
+    def _was_an_option(self, argument: Argument) -> bool:
+        """A spelling that was an option of its own once, and now happens to begin another: --device, --device-ids."""
+        return "prefix" in argument.how and bool(releases.flag_spans(argument.flag))
+
     def _positional(self, argument: Argument, piece: Piece) -> None:
+        if self._spoken_truth(argument, piece):
+            return
         if self.model is None and not self.conditions:
             self.model = argument.values[0]
             return
@@ -163,13 +178,28 @@ class _Judge:
         self._say(argument.values[0], "bad_value", _("{value!r} belongs to no option").format(value=argument.values[0]))
         piece.words, piece.changed = [], True
 
+    def _spoken_truth(self, argument: Argument, piece: Piece) -> bool:
+        """``--enable-x False``: the value of a switch that takes none any more."""
+        previous = self.pieces[-2] if len(self.pieces) > 1 else None
+        source = previous.source if previous is not None else None
+        value = argument.values[0]
+        if previous is None or source is None or source.option is None or value.lower() not in ("true", "false"):
+            return False
+        if source.option.kind != "flag" or source.attached:
+            return False
+        made = self._flag_with_value(dataclasses.replace(source, values=(value,), attached=True), source.option, previous, 0)
+        if made is not None:
+            self.problems.append(made)
+        piece.words, piece.changed = [], True
+        return True
+
     def _swallow_json(self, argument: Argument, piece: Piece) -> bool:
         """A further word of JSON that lost its quotes: it was put back together at the option before."""
         previous = next((p for p in reversed(self.pieces[:-1]) if p.source is not None), None)
-        end = getattr(previous, "json_until", -1) if previous is not None else -1
+        end = previous.json_until if previous is not None else -1
         if piece.first < end:
             piece.words, piece.changed = [], True
-            piece.json_until = end  # type: ignore[attr-defined]
+            piece.json_until = end
             return True
         return False
 
@@ -203,8 +233,12 @@ class _Judge:
         return dataclasses.replace(problem, message=problem.message + ". " + _(entry["note"]), replacement=entry.get("see"))
 
     def _unknown(self, argument: Argument, piece: Piece) -> None:
-        problem = check_argument(argument, self.release, self.conditions)
-        assert problem is not None
+        problem = unknown_flag(argument, self.release)
+        if argument.option is not None:  # taken, but for something else
+            problem = dataclasses.replace(
+                problem, accepted=True,
+                message=problem.message + ". " + _("{release} takes it for {flag}").format(release=self.release.version, flag=argument.option.flag),
+            )  # fmt: skip
         entry = history.entry_for(argument.written)
         if entry is not None and problem.kind in ("never_existed", "misspelt", "removed", "not_yet"):
             self._from_history(argument, piece, problem, entry)
@@ -268,7 +302,7 @@ class _Judge:
         text = base.format(flag=argument.flag, since=since, release=self.release.version) + ". " + _(entry["note"])
         if replacement is None:
             text += " " + _("It was left out.")
-        self._say(argument.flag, kind, text, since=since, until=problem.until or entry.get("until"), replacement=replacement)
+        self._say(argument.flag, kind, text, since=since, until=problem.until or entry.get("until"), replacement=replacement, accepted=problem.accepted)
 
     # --- values -----------------------------------------------------------------------------------------------
 
@@ -303,7 +337,8 @@ class _Judge:
             return None
         on = value in ("true", "1", "yes")
         off = negative_of(option) or _inverse(option)
-        piece.words, piece.changed = [argument.flag if on else off] if on or off else [], True
+        right = argument.flag if on else off
+        piece.words, piece.changed = [right] if right else [], True
         return ArgProblem(
             argument.flag, "bad_value", _("{flag} takes no value: write {right}").format(flag=argument.flag, right=" ".join(piece.words) or _("nothing")),
             replacement=" ".join(piece.words) or None, since="0.9.0" if option.action == "bool" else None,
@@ -327,7 +362,7 @@ class _Judge:
             if inner is not None and inner.refused:
                 continue
             piece.words, piece.changed = words, True
-            piece.json_until = until  # type: ignore[attr-defined]
+            piece.json_until = until
             return ArgProblem(
                 argument.flag, "bad_quoting", _("the JSON lost its quotes: write {flag} {json}").format(flag=argument.flag, json=_quote(text)),
                 replacement=f"{argument.flag} {_quote(text)}",
@@ -430,7 +465,8 @@ class _Judge:
                 value = held if isinstance(held, dict) else {}
                 existing.words, existing.changed = [], True
             if flag == "--speculative-config":
-                keys.setdefault("num_speculative_tokens", 5) if "num_speculative_tokens" not in value and "model" in keys else None
+                if "num_speculative_tokens" not in value and "model" in keys:
+                    keys.setdefault("num_speculative_tokens", 5)  # what guides to the old options used most
                 if keys.get("model") == "[ngram]":
                     keys.pop("model")
                     keys["method"] = "ngram"
@@ -443,7 +479,8 @@ class _Judge:
                 self._unknown_variable(name)
             value = self.env.get(name, "")
             if SECRET_VALUE.match(value) or (SECRET_NAME.search(name) and len(value) > 7 and "$" not in value):
-                self._say(name, "conflict", _("a secret stands in the open; keep it in an environment file that only you can read (mode 600)"), accepted=True)
+                if self.command.kind != "compose":  # the checks of the file name it, with its place
+                    self._say(name, "conflict", _("a secret stands in the open; keep it in an environment file that only you can read (mode 600)"), accepted=True)
                 self.env[name] = f"${{{name}}}"
 
     def _unknown_variable(self, name: str) -> None:
@@ -494,9 +531,9 @@ class _Judge:
         words = [option.flag] if option.kind == "flag" else [option.flag, value]
         self._say(name, "never_existed", _("vLLM reads no {name}: it is the option {flag}").format(name=name, flag=option.flag), replacement=" ".join(words), accepted=True)
         given = any(p.source is not None and p.source.option is option for p in self.pieces)
-        if not given and value and "$" not in value and (option.kind != "flag" or value.lower() in ("1", "true", "yes")):
-            if all(not p.refused for p in releases.check_argv(["m", *words], self.release.version)):
-                self.added.append(words)
+        wanted = bool(value) and "$" not in value and (option.kind != "flag" or value.lower() in ("1", "true", "yes"))
+        if wanted and not given and not any(p.refused for p in releases.check_argv(["m", *words], self.release.version)):
+            self.added.append(words)
 
     def _given(self) -> dict[str, Argument]:
         return {p.source.option.dest: p.source for p in self.pieces if p.words and p.source is not None and p.source.option is not None}

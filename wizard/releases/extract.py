@@ -208,6 +208,10 @@ def _parser_rules(reader: Reader, files: Mapping[str, str]) -> dict[str, Any]:
         "model_flag": "moved" if "'--model' option will be removed" in source or "rest_start_idx" in source
         else ("refused" if "instead of via" in source else "plain"),
         "optimization_level": "--optimization-level" in source,
+        "o_flag": "optimization_level" if "--optimization-level" in source
+        else ("level" if "'-O.level=" in source or '"-O.level=' in source
+              else "mode" if "-O.mode=" in source else "attached"),
+        "o_dotted": "arg.startswith('-O.')" in source,
         "human_dotted": "human_readable_int(value_str)" in source,
         "dash_after_dot_kept": "(?<=--)[^\\\\.]*" in source,
     }  # fmt: skip

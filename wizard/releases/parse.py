@@ -280,10 +280,8 @@ def find_option(release: Release, spelling: str) -> tuple[Option | None, str]:
         if len(flags) == 1:
             return table[flags[0]], "+".join([*how, "prefix"])
         return None, "ambiguous" if flags else "unknown"
-    if re.fullmatch(r"-O\d?|-O=.*", written):
-        level = "--optimization-level" if release.parser.optimization_level else "--compilation-config"
-        if level in table:
-            return table[level], "exact"
+    if written.startswith("-O") and release.parser.o_flag == "optimization_level" and "--optimization-level" in table:
+        return table["--optimization-level"], "exact"
     if len(normal) > 2 and normal[:2] in table and not normal.startswith("--"):
         return table[normal[:2]], "attached"
     flags = [flag for flag in table if flag.startswith(normal) and len(normal) > 1]
@@ -351,10 +349,12 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
             found.append(Argument((token,), token[:2], option, how, (token[2:],), attached=True))
             position += 1
             continue
-        if re.fullmatch(r"-O(\d|=.+)", token):
-            found.append(Argument((token,), "-O", option, how, (token[2:].lstrip("="),), attached=True))
-            position += 1
-            continue
+        if token.startswith("-O") and release.parser.o_flag != "attached":
+            taken = _o_flag(argv, position, release)
+            if taken is not None:
+                found.append(taken)
+                position += len(taken.tokens)
+                continue
         values = [attached] if equals else []
         end = position + 1
         if not equals:
@@ -368,6 +368,36 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
         found.append(Argument(tuple(argv[position:end]), name, option, how, tuple(values), bool(equals), keys))
         position = end
     return found
+
+
+def _o_flag(argv: Sequence[str], position: int, release: Release) -> Argument | None:
+    """-O3, -O=3, -O 3 and -Oname, which vLLM rewrites before argparse sees them; None: nothing of the kind."""
+    token = argv[position]
+    rule = release.parser.o_flag
+    following = argv[position + 1] if position + 1 < len(argv) else ""
+    if token == "-O":
+        if following not in ("0", "1", "2", "3"):
+            return None
+        tokens: tuple[str, ...] = (token, following)
+        value = following
+    elif token.startswith("-O.") and (rule != "optimization_level" or release.parser.o_dotted):
+        return None if rule != "optimization_level" else _o_dotted(argv, position, release)
+    else:
+        tokens, value = (token,), token[3:] if token[2] == "=" else token[2:]
+    if rule == "optimization_level":
+        return Argument(tokens, "-O", release.option("--optimization-level"), "exact", (value,), attached=True)
+    option = release.option("--compilation-config")
+    return Argument(tokens, "-O", option, "dotted", (value,), attached=True, keys=(rule,))
+
+
+def _o_dotted(argv: Sequence[str], position: int, release: Release) -> Argument:
+    name, equals, value = argv[position].partition("=")
+    tokens: tuple[str, ...] = (argv[position],)
+    if not equals and position + 1 < len(argv):
+        value = argv[position + 1]
+        tokens = (argv[position], value)
+    option = release.option("--compilation-config")
+    return Argument(tokens, name, option, "dotted", (value,), bool(equals), tuple(name.split(".")[1:]))
 
 
 def _guess_values(name: str, keys: tuple[str, ...], model_seen: bool) -> int:
@@ -582,14 +612,6 @@ def unknown_flag(argument: Argument, release: Release) -> ArgProblem:
     from . import flag_spans, next_version, version_key
 
     flag = argument.flag.split(".", 1)[0]
-    if argument.how == "ambiguous":
-        near = sorted(f for f in _by_flag(release) if f.startswith(flag))
-        return ArgProblem(
-            argument.flag,
-            "misspelt",
-            _("{flag} is ambiguous: {near}").format(flag=flag, near=", ".join(near[:6])),
-            replacement=near[0] if near else None,
-        )
     runs = flag_spans(flag)
     here = version_key(release.version)
     earlier = [r for r in runs if version_key(r[1]) < here]
@@ -612,6 +634,14 @@ def unknown_flag(argument: Argument, release: Release) -> ArgProblem:
                 flag=flag, first=later[0][0], release=release.version
             ),
             since=later[0][0],
+        )
+    if argument.how == "ambiguous":
+        near = sorted(f for f in _by_flag(release) if f.startswith(flag))
+        return ArgProblem(
+            argument.flag,
+            "misspelt",
+            _("{flag} is ambiguous: {near}").format(flag=flag, near=", ".join(near[:6])),
+            replacement=near[0] if near else None,
         )
     meant = nearest_flag(flag, release)
     if meant is not None:

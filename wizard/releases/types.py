@@ -69,6 +69,8 @@ class ParserRules:
     dotted_list: bool = False  # --option.key+ VALUE appends
     model_flag: Literal["plain", "refused", "moved"] = "moved"  # what ``vllm serve --model X`` does
     optimization_level: bool = False  # -O3 means --optimization-level 3 (before: --compilation-config)
+    o_flag: Literal["attached", "level", "mode", "optimization_level"] = "attached"  # what -O3 is made into
+    o_dotted: bool = False  # -O.key still means --compilation-config.key
     human_dotted: bool = False  # 80g and the like after a dotted key
     dash_after_dot_kept: bool = False  # "_" is only read as "-" before the first dot
 

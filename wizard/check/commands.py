@@ -1,0 +1,342 @@
+"""``vllm-wizard check``: hold a command, a script, a compose file or a pasted text against a release."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wizard import releases
+from wizard.errors import BadInput
+from wizard.i18n import _, ngettext
+from wizard.releases.types import ArgProblem, Release
+
+from . import compose, config_file, extract, rewrite
+from .judge import Verdict, judge
+from .lexer import Word
+
+if TYPE_CHECKING:
+    import argparse
+
+    from wizard.facts import Machine
+
+
+@dataclass
+class Report:
+    """All that was found in one input, and its repaired text."""
+
+    verdicts: list[Verdict]
+    problems: list[ArgProblem]
+    accepted: bool
+    repaired: str | None = None  # the whole file, where it was one
+    original: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words and options of ``vllm-wizard check``."""
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="FILE | -- COMMAND",
+        help=_(
+            "a launch script, compose file, environment file, YAML file for --config or pasted text (- is standard "
+            "input); or, after --, the command itself"
+        ),
+    )
+    parser.add_argument("--release", metavar="V", help=_("the vLLM release (default: that of the image, else the newest known)"))
+    parser.add_argument("--write", action="store_true", help=_("repair the file in place; a backup is kept and the difference is shown"))
+
+
+def run(args: argparse.Namespace | list[str]) -> int:
+    """0: the release takes it as it stands and nothing is wrong; 1: something is; 2: bad input."""
+    chosen = _parse(args) if isinstance(args, list) else args
+    words: list[str] = list(chosen.words)
+    as_json = bool(getattr(chosen, "json", False))
+    machine = _machine(getattr(chosen, "machine", None))
+    if not words:
+        raise BadInput(_("Give a file, - for standard input, or a command after --."))
+    path = _as_file(words)
+    if path is None:
+        if chosen.write:
+            raise BadInput(_("--write needs a file."))
+        report = check_words(words, chosen.release, machine)
+    else:
+        raw = _read(path)
+        report = check_text(extract.decode(raw, path), path, chosen.release, machine)
+        if chosen.write:
+            if path == "-":
+                raise BadInput(_("--write needs a file, not standard input."))
+            report.notes += _write(path, raw, report, quiet=as_json)
+    if as_json:
+        print(json.dumps(report_json(report), indent=1, ensure_ascii=False))
+    else:
+        _print(report)
+    return 1 if not report.accepted or any(p.kind not in ("ok", "deprecated") for p in report.problems) else 0
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    import argparse
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> Any:
+            raise BadInput(message)
+
+    parser = Parser(prog="vllm-wizard check")
+    add_arguments(parser)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--machine")
+    own = words[: words.index("--")] if "--" in words else words
+    chosen = parser.parse_intermixed_args(own)
+    if "--" in words:
+        chosen.words = [*chosen.words, *words[words.index("--") + 1 :]]
+    return chosen
+
+
+def _machine(folder: str | None) -> Machine | None:
+    if folder is None:
+        return None
+    from wizard.host import open_host
+    from wizard.probes import run_all
+
+    return run_all(open_host(folder))
+
+
+def _as_file(words: list[str]) -> str | None:
+    """The file that is meant, or None where the words are the command itself."""
+    if len(words) > 1:
+        return None
+    word = words[0]
+    if word == "-" or Path(word).exists():
+        return word
+    if " " in word or "\n" in word:
+        return None
+    raise BadInput(_("{word}: there is no such file. A command is given after --.").format(word=word))
+
+
+def _read(path: str) -> bytes:
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read(extract.MAX_BYTES + 1)
+        with Path(path).open("rb") as file:
+            return file.read(extract.MAX_BYTES + 1)
+    except OSError as error:
+        raise BadInput(_("{path}: {problem}").format(path=path, problem=error.strerror or error)) from None
+
+
+# --- checking --------------------------------------------------------------------------------------------------
+
+
+def release_for(command: extract.Command, asked: str | None) -> tuple[Release, list[str]]:
+    """The release to hold a command against, and what has to be said of that choice."""
+    if asked is not None:
+        return releases.load(asked), []
+    tag = command.tag
+    if tag is None or "$" in tag:
+        return releases.load("latest"), []
+    try:
+        release = releases.load(tag)
+    except BadInput:
+        return releases.load("latest"), [
+            _("The tag {tag} names no release: checked against {version}, the newest known.").format(tag=tag, version=releases.newest())
+        ]
+    notes = []
+    if not release.exact:
+        notes.append(_("{tag} is not known: checked against {version}, the nearest older release.").format(tag=tag, version=release.version))
+    return release, notes
+
+
+def check_words(words: list[str], asked: str | None = None, machine: Machine | None = None) -> Report:
+    """A command given as words, or as one text."""
+    command = extract.from_argv(words)
+    return _report([command], asked, machine)
+
+
+def check_text(text: str, name: str, asked: str | None = None, machine: Machine | None = None) -> Report:
+    """A file's text; ``name`` tells its kind where the content does not."""
+    kind = extract.file_kind(name, text)
+    if kind == "compose":
+        return _check_compose(text, name, asked, machine)
+    if kind == "config":
+        return _check_config(text, name, asked, machine)
+    if kind == "env":
+        return _check_env(text, name, asked, machine)
+    commands = extract.from_text(text, script=kind == "shell")
+    if not commands:
+        raise BadInput(
+            _("{name}: no vLLM command was found (vllm serve ..., docker run ... vllm/vllm-openai ..., python -m vllm.entrypoints.openai.api_server ...).").format(name=name)
+        )
+    report = _report(commands, asked, machine)
+    report.original = text
+    report.repaired = rewrite.rewrite_text(text, report.verdicts)
+    return report
+
+
+def _report(commands: list[extract.Command], asked: str | None, machine: Machine | None) -> Report:
+    verdicts, notes = [], []
+    for command in commands:
+        release, said = release_for(command, asked)
+        notes += said
+        if not release.exact and asked is not None:
+            notes.append(_("{asked} is not known: checked against {version}, the nearest older release.").format(asked=asked, version=release.version))
+        verdicts.append(judge(command, release, machine))
+    problems = [p for v in verdicts for p in v.problems]
+    return Report(verdicts, problems, all(v.accepted for v in verdicts), notes=notes)
+
+
+def _check_compose(text: str, name: str, asked: str | None, machine: Machine | None) -> Report:
+    data = compose.load_yaml(text, name)
+    commands = compose.commands_of(data, text, name)
+    if not commands:
+        raise BadInput(_("{name}: no service runs vLLM.").format(name=name))
+    around: list[ArgProblem] = []
+    for command in commands:
+        command.problems = compose.faults(data, text, command, machine)
+        around += command.problems
+    report = _report(commands, asked, machine)
+    report.accepted = report.accepted and not any(p.refused for p in around)
+    rewrite.rewrite_compose(data, report.verdicts, around)
+    report.original, report.repaired = text, rewrite.dump_yaml(data, text)
+    if report.repaired.split() == text.split():
+        report.repaired = text  # nothing but blanks would change
+    return report
+
+
+def _check_config(text: str, name: str, asked: str | None, machine: Machine | None) -> Report:
+    data = compose.load_yaml(text, name)
+    release = releases.load(asked or "latest")
+    command = config_file.command_of(data, name, release)
+    report = _report([command], asked, machine)
+    config_file.rewrite(data, report.verdicts[0])
+    report.original, report.repaired = text, rewrite.dump_yaml(data, text)
+    if not report.verdicts[0].changed:
+        report.repaired = text
+    return report
+
+
+def _check_env(text: str, name: str, asked: str | None, machine: Machine | None) -> Report:
+    """Variables only; arguments that a variable holds (VLLM_ARGS="--port ...") are judged as well."""
+    env: dict[str, str] = {}
+    words: list[str] = []
+    for line in text.splitlines():
+        key, equals, value = line.strip().removeprefix("export ").partition("=")
+        if not equals or key.startswith("#") or not key.isidentifier():
+            continue
+        plain = value.strip()
+        if plain[:1] == plain[-1:] and plain[:1] in ("'", '"') and len(plain) > 1:
+            plain = plain[1:-1]
+        if plain.startswith("--"):
+            import shlex
+
+            try:
+                words += shlex.split(plain)
+            except ValueError:
+                words += plain.split()
+        else:
+            env[key] = plain
+    command = extract.Command("env", [Word(w, w, 0, 0) for w in words], "serve", env=env)
+    report = _report([command], asked, machine)
+    # A secret in a file of its own is where it belongs.
+    for verdict in report.verdicts:
+        verdict.problems = [p for p in verdict.problems if not (p.kind == "conflict" and p.flag in env)]
+    report.problems = [p for v in report.verdicts for p in v.problems]
+    report.original = text
+    report.repaired = rewrite.rewrite_env_file(text, report.verdicts[0].env_removed)
+    return report
+
+
+# --- output ----------------------------------------------------------------------------------------------------
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """What ``check --json`` prints: the first command's facts on top, all commands below."""
+    rows = [verdict_json(v) for v in report.verdicts]
+    first = dict(rows[0])
+    first["accepted"] = report.accepted
+    first["problems"] = [problem_json(p) for p in report.problems]
+    first["notes"] = report.notes
+    if len(rows) > 1:
+        first["commands"] = rows
+    return first
+
+
+def verdict_json(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "release": verdict.release.version,
+        "accepted": verdict.accepted,
+        "problems": [problem_json(p) for p in verdict.problems],
+        "argv": verdict.argv,
+        "env": verdict.env,
+        "command": rewrite.one_line(verdict),
+        "image": verdict.command.image,
+    }
+
+
+def problem_json(problem: ArgProblem) -> dict[str, Any]:
+    return {
+        "flag": problem.flag,
+        "kind": problem.kind,
+        "since": problem.since,
+        "until": problem.until,
+        "replacement": problem.replacement,
+        "message": problem.message,
+        "refused": problem.refused,
+    }
+
+
+def kind_words(kind: str) -> str:
+    """A kind of problem in words."""
+    return {
+        "ok": _("note"), "deprecated": _("deprecated"), "renamed": _("renamed"), "removed": _("removed"),
+        "not_yet": _("not yet there"), "never_existed": _("never existed"), "misspelt": _("misspelt"),
+        "bad_value": _("wrong value"), "bad_quoting": _("broken quoting"), "conflict": _("conflict"),
+    }.get(kind, kind)  # fmt: skip
+
+
+def lines_of(report: Report) -> list[str]:
+    """The report for people, a line at a time (the TUI shows the same)."""
+    lines = list(report.notes)
+    for verdict in report.verdicts:
+        state = _("would start with it") if verdict.accepted else _("would refuse it")
+        lines.append(_("vLLM {version} {state}.").format(version=verdict.release.version, state=state))
+        for problem in verdict.problems:
+            lines.append(f"  {problem.flag}: {kind_words(problem.kind)}. {problem.message}")
+            if problem.replacement and problem.replacement not in problem.message:
+                lines.append("    -> " + problem.replacement)
+        if not verdict.problems:
+            lines.append("  " + _("Nothing is wrong with it."))
+        if verdict.changed or not verdict.accepted:
+            lines += ["", "  " + rewrite.one_line(verdict), ""]
+    return lines
+
+
+def _print(report: Report) -> None:
+    for line in lines_of(report):
+        print(line)
+    count = sum(p.kind not in ("ok",) for p in report.problems)
+    if len(report.verdicts) > 1:
+        print(ngettext("{n} problem in all", "{n} problems in all", count).format(n=count))
+
+
+def _write(path: str, raw: bytes, report: Report, quiet: bool) -> list[str]:
+    """Repair the file in place: difference first, backup kept."""
+    from wizard import apply
+    from wizard.outputs.spec import FileSpec
+
+    if report.repaired is None or report.repaired == report.original:
+        return [_("{path} stays as it is.").format(path=path)]
+    content = report.repaired.encode("utf-8")
+    if raw.startswith(b"\xef\xbb\xbf"):
+        content = b"\xef\xbb\xbf" + content
+    absolute = str(Path(path).resolve())
+    mode = Path(path).stat().st_mode & 0o777
+    spec = FileSpec(absolute, content, mode=mode, edited=True, expected_bytes=raw)
+    changes = apply.prepare([spec], Path(absolute).parent)
+    if not quiet:
+        for change in changes:
+            print(change.diff)
+    receipt = apply.write(changes)
+    backups = [w.backup for w in receipt.files if w.backup]
+    return [_("{path} was repaired.").format(path=path), *(_("Before: {backup}").format(backup=b) for b in backups)]

@@ -1,0 +1,284 @@
+"""Put a repaired command back where it was found: only the words that changed, everything else as it stands."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wizard.releases.types import ArgProblem
+
+from .extract import Command
+from .judge import Verdict
+
+
+def quote(word: str) -> str:
+    """A word for a shell: $NAME and a leading ~/ keep their meaning."""
+    if re.search(r"\$(\w|\{|\()", word):
+        return '"' + re.sub(r'(["\\`])', r"\\\1", word) + '"'
+    if word.startswith("~/"):
+        return "~/" + (shlex.quote(word[2:]) if word[2:] else "")
+    return shlex.quote(word)
+
+
+def one_line(verdict: Verdict) -> str:
+    """The repaired command in one line, quoted: with its variables, or as the docker command that it was."""
+    command = verdict.command
+    if command.docker:
+        head = [quote(w) for w in _docker_words(verdict)]
+        model_by_flag = verdict.release.image.serves_with_model_flag and command.entry == "image"
+        argv = verdict.argv
+        if model_by_flag and verdict.model is not None and argv[:1] == [verdict.model]:
+            argv = ["--model", *argv]
+        return " ".join([*head, *(quote(w) for w in argv)])
+    env = [f"{k}={quote(v)}" for k, v in verdict.env.items() if command.kind != "compose" or k.startswith("VLLM_")]
+    return " ".join([*env, "vllm", "serve", *(quote(w) for w in verdict.argv)])
+
+
+def _docker_words(verdict: Verdict) -> list[str]:
+    """docker's own words, with variables as they should be now."""
+    words: list[str] = []
+    texts = [w.text for w in verdict.command.docker]
+    seen: set[str] = set()
+    position = 0
+    while position < len(texts):
+        text = texts[position]
+        joined = re.match(r"(--env=|-e)(\w+)=", text)
+        if text in ("-e", "--env") and position + 1 < len(texts):
+            name = texts[position + 1].partition("=")[0]
+            position += 2
+        elif joined:
+            name = joined[2]
+            position += 1
+        else:
+            words.append(text)
+            position += 1
+            continue
+        if name not in verdict.env_removed and name in verdict.env:
+            value = verdict.env[name]
+            words += ["-e", name if value in ("", f"${{{name}}}") else f"{name}={value}"]
+        seen.add(name)
+    extra = [w for k, v in verdict.env.items() if k not in seen for w in ("-e", f"{k}={v}")]
+    return [*words[:-1], *extra, *words[-1:]]
+
+
+# --- scripts and texts -----------------------------------------------------------------------------------------
+
+
+def rewrite_text(text: str, verdicts: Sequence[Verdict]) -> str:
+    """The text with every repaired word put in its place (offsets are those of the text)."""
+    edits: list[tuple[int, int, str]] = []
+    for verdict in verdicts:
+        edits += _edits(text, verdict)
+    edits.sort(key=lambda e: (e[0], e[1]))
+    out: list[str] = []
+    at = 0
+    for start, end, new in edits:
+        if start < at:
+            continue
+        out += [text[at:start], new]
+        at = end
+    return "".join([*out, text[at:]])
+
+
+def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
+    command = verdict.command
+    words = command.words
+    edits: list[tuple[int, int, str]] = []
+    last = max((w.end for w in words), default=command.end)
+    for slip in command.slips:
+        if slip.kind == "continuation_space":
+            edits.append((slip.at + 1, text.find("\n", slip.at), ""))
+        elif slip.kind == "comment_inside":
+            line_start = text.rfind("\n", 0, slip.at) + 1
+            edits.append((line_start, text.find("\n", slip.at) + 1, ""))
+        elif slip.kind == "no_continuation":
+            edits.append((slip.at, slip.at, " \\"))
+    for piece in verdict.pieces:
+        if piece.source is None:
+            continue
+        own = words[piece.first : piece.first + len(piece.source.tokens)]
+        if not own:
+            continue
+        straight = any(w.raw != w.text and not w.quoted and not w.dynamic for w in own) or any(ord(c) > 0x2000 for w in own for c in w.raw[:1] + w.raw[-1:])
+        if not piece.changed and not straight:
+            continue
+        start, end = own[0].start, own[-1].end
+        if piece.words:
+            if piece.changed or straight:
+                edits.append((start, end, " ".join(quote(w) for w in piece.words)))
+        else:
+            edits.append((*_with_blank(text, start, end), ""))
+    if verdict.model is not None and not any(w.text == verdict.model and i == 0 for i, w in enumerate(words)) and any(
+        p.source is not None and p.source.flag == "--model" and not p.words for p in verdict.pieces
+    ):
+        first = words[0].start if words else command.end
+        edits.append((first, first, quote(verdict.model) + " "))
+    if command.repeated:
+        edits.append((command.repeated[0].start, command.repeated[-1].end + 1, ""))
+    added = [p.words for p in verdict.pieces if p.source is None and p.words]
+    if added:
+        continued = "\\\n" in text[command.start : last] or "\\\r\n" in text[command.start : last]
+        joint = " \\\n  " if continued else " "
+        edits.append((last, last, "".join(joint + " ".join(quote(w) for w in group) for group in added)))
+    edits += _env_edits(text, verdict)
+    return edits
+
+
+def _with_blank(text: str, start: int, end: int) -> tuple[int, int]:
+    """A word that is taken out takes the blanks before it along, or its whole line where it stands alone."""
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", end)
+    line_end = len(text) if line_end < 0 else line_end
+    before, after = text[line_start:start], text[end:line_end]
+    if not before.strip() and after.strip() in ("\\", "") and line_start:
+        if after.strip() == "\\":
+            return line_start, min(len(text), line_end + 1)
+        previous = text.rstrip()[: line_start]
+        cut = previous.rstrip(" \t\r\n")
+        if cut.endswith("\\"):  # the last line of a continued command: the line before ends it now
+            return len(cut.rstrip("\\").rstrip(" \t")), end
+        return line_start, min(len(text), line_end + 1)
+    while start > line_start and text[start - 1] in " \t":
+        start -= 1
+    return start, end
+
+
+def _env_edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
+    """Variables that no release reads are taken out where they are set in the same text."""
+    edits = []
+    limit = verdict.command.end
+    for name in verdict.env_removed:
+        for match in re.finditer(rf"^[ \t]*(?:export[ \t]+)?{re.escape(name)}=[^\n]*\n?", text[:limit], re.M):
+            rest = match.group(0).partition("=")[2]
+            if "vllm" not in rest and "docker" not in rest:
+                edits.append((match.start(), match.end(), ""))
+        for match in re.finditer(rf"(?<![\w-])(?:(?:-e|--env)[ =]+)?{re.escape(name)}=(?:\"[^\"]*\"|'[^']*'|\S*)[ \t]?", text[:limit]):
+            if not any(s <= match.start() < e for s, e, _n in edits) and match.start() >= verdict.command.start - 400:
+                edits.append((match.start(), match.end(), ""))
+    return edits
+
+
+# --- YAML ------------------------------------------------------------------------------------------------------
+
+
+def dump_yaml(data: Any, text: str) -> str:
+    """The document as ruamel writes it back, with the indentation and line ends of the original."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    dash = re.search(r"^( *)[\w.-]+:[ \t]*\n( *)- ", text, re.M)
+    if dash and len(dash[2]) > len(dash[1]):
+        yaml.indent(mapping=2, sequence=4, offset=2)
+    out = io.StringIO()
+    yaml.dump(data, out)
+    result = out.getvalue()
+    return result.replace("\n", "\r\n") if "\r\n" in text else result
+
+
+def compose_words(verdict: Verdict) -> list[str]:
+    """The list form of ``command:`` for the image's entrypoint, with Compose's own $ doubled where it was."""
+    argv = list(verdict.argv)
+    command = verdict.command
+    if command.entry in ("serve", "api_server") and command.facts.get("entrypoint"):
+        return argv
+    if verdict.release.image.serves_with_model_flag and verdict.model is not None and argv[:1] == [verdict.model]:
+        argv = ["--model", *argv]
+    return [_restore(command, word) for word in argv]
+
+
+def _restore(command: Command, word: str) -> str:
+    """A word as it stood in the file (``${PORT:-8000}``), where it is the same word still."""
+    return next((w.raw for w in command.words if w.text == word), word.replace("$", "$$") if "${" not in word else word)
+
+
+def rewrite_compose(data: Any, verdicts: Sequence[Verdict], problems: Sequence[ArgProblem]) -> None:
+    """Repair services in place: command as a list, variables, and the keys whose cure is certain."""
+    for verdict in verdicts:
+        key = verdict.command.facts["service"]
+        service = data["services"][key]
+        own = [p for p in problems if p.flag.startswith(f"services.{key}.")]
+        if not verdict.command.facts.get("shell"):
+            _set_command(service, verdict, own)
+        _set_environment(service, verdict)
+        _set_keys(service, own, key)
+    if any(p.flag == "version" for p in problems):
+        del data["version"]
+
+
+def _set_command(service: Any, verdict: Verdict, own: Sequence[ArgProblem]) -> None:
+    from ruamel.yaml.comments import CommentedSeq
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString, SingleQuotedScalarString
+
+    textual = any(p.flag.endswith(".command") for p in own)
+    if not verdict.changed and not textual:
+        return
+    if verdict.command.facts.get("entrypoint"):
+        return
+    words = CommentedSeq()
+    for word in compose_words(verdict):
+        words.append(SingleQuotedScalarString(word) if '"' in word else DoubleQuotedScalarString(word))
+    service["command"] = words
+
+
+def _set_environment(service: Any, verdict: Verdict) -> None:
+    held = service.get("environment")
+    before = verdict.command.env
+    fresh = {k: v for k, v in verdict.env.items() if before.get(k) != v}
+    if isinstance(held, Mapping):
+        for name in verdict.env_removed:
+            held.pop(name, None)  # type: ignore[attr-defined]
+        for name, value in fresh.items():
+            held[name] = value  # type: ignore[index]
+    elif isinstance(held, list):
+        names = {*verdict.env_removed, *fresh}
+        held[:] = [i for i in held if str(i).partition("=")[0] not in names]
+        held += [f"{k}={v}" for k, v in fresh.items()]
+    elif fresh:
+        service["environment"] = dict(fresh)
+    if isinstance(service.get("environment"), (Mapping, list)) and not service["environment"]:
+        del service["environment"]
+
+
+def _set_keys(service: Any, own: Sequence[ArgProblem], key: str) -> None:
+    for problem in own:
+        path = problem.flag.removeprefix(f"services.{key}.")
+        if path == "shm_size":
+            service.pop("shm_size", None)
+        elif path == "ipc":
+            service["ipc"] = "host"
+        elif path == "restart":
+            service["restart"] = "unless-stopped"
+        elif path == "runtime":
+            service.pop("runtime", None)
+        elif path == "deploy" or (path == "gpus" and problem.kind == "bad_value"):
+            service.pop("gpus", None)
+            _reserve_gpu(service)
+        elif path == "healthcheck.start_period" and isinstance(service.get("healthcheck"), Mapping):
+            service["healthcheck"]["start_period"] = "30m"
+        elif path.startswith("healthcheck.") and problem.replacement and problem.kind == "bad_value":
+            service["healthcheck"][path.partition(".")[2]] = problem.replacement
+        elif path.endswith("reservations.devices") and problem.replacement:
+            for device in service["deploy"]["resources"]["reservations"]["devices"]:
+                device["capabilities"] = ["gpu"]
+
+
+def _reserve_gpu(service: Any) -> None:
+    node = service
+    for name in ("deploy", "resources", "reservations"):
+        if not isinstance(node.get(name), Mapping):
+            node[name] = {}
+        node = node[name]
+    node["devices"] = [{"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}]
+
+
+def rewrite_env_file(text: str, removed: Sequence[str]) -> str:
+    """An environment file without the variables that no release reads."""
+    if not removed:
+        return text
+    names = "|".join(re.escape(n) for n in removed)
+    return re.sub(rf"^[ \t]*(?:export[ \t]+)?(?:{names})=[^\n]*(?:\n|$)", "", text, flags=re.M)
