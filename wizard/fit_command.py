@@ -135,9 +135,14 @@ def _model(args: argparse.Namespace, host: Host, machine: Machine | None) -> tup
     if not is_repo_id(source):
         raise BadInput(_("“{source}” is neither a folder nor a repository id (owner/name). Give the full path, starting with / or ~.").format(source=source))
     info = inspect(host, source)
+    if not info.config and not args.machine:
+        from wizard.models.remote import inspect_remote
+
+        info = inspect_remote(source, host.env)
     if info.config:
         return info, []
-    raise WizardError(_("{source} is not on this machine and no recipe knows it. Put its config.json into a folder and give that folder.").format(source=source))
+    why = next((issue.message for issue in info.issues if issue.fatal), "")
+    raise WizardError(_("{source} is not on this machine and no recipe knows it.").format(source=source) + (f" {why}." if why else ""))
 
 
 def _release(asked: str | None) -> str:

@@ -180,7 +180,7 @@ def plan_pool(
         kinds[key] = kinds.get(key, 0) + layer.count
     if len({(kind, window) for kind, window, _ in kinds}) == 1 and not states:
         # one kind of attention: one group, every layer with its own page
-        kind, window, _ = next(iter(kinds))
+        kind, window, _width = next(iter(kinds))
         count = sum(kinds.values())
         mean = sum(s * n for (_, _, s), n in kinds.items()) / count
         return pool([Group(kind, count, block, window)], mean * block, count, per_token)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fit.published import MODELS
+from tests.fit.test_real_cpu import CASES
 from wizard.fit import GIB, FitRequest, fit
 from wizard.fit_kv import Pool, plan_pool
 from wizard.fit_profile import Batch
@@ -51,6 +52,17 @@ def test_a_printed_log_of_a_hybrid() -> None:
     assert result.kv_cache_tokens.best == 567_978
     more = fit(info, replace(request, kv_cache_memory_bytes=int(6.01 * GIB)))
     assert more.kv_cache_tokens.best == 569_878
+
+
+# printed by vLLM 0.32.0's CPU build with 1 GiB of cache at 2,048 tokens, see test_real_cpu.py
+PRINTED = {"dense": 524_288, "mixture": 1_398_016, "sliding": 332_222, "sliding, uneven": 335_544, "latent": 310_688, "states": 986_895, "delta net": 2_396_745}
+
+
+@pytest.mark.parametrize(("name", "tokens"), PRINTED.items())
+def test_what_a_real_server_printed(name: str, tokens: int) -> None:
+    info = from_config(CASES[name], source="tiny")
+    request = FitRequest("0.32.0", 16 * GIB, cpu=True, max_model_len=2048, max_num_seqs=8, max_num_batched_tokens=2048, extra={"VLLM_CPU_KVCACHE_SPACE": "1"})
+    assert fit(info, request).kv_cache_tokens.best == tokens
 
 
 @pytest.mark.parametrize(("tp", "share"), [(1, 8), (2, 4), (4, 2), (8, 1), (16, 1)])

@@ -11,7 +11,18 @@ from typing import Any
 
 import pytest
 
-from wizard.facts import Cpu, Docker, GpuStack, Machine, Memory, Mount, MountKind, PythonFacts, SystemKind, unknown
+from wizard.facts import (
+    Cpu,
+    Docker,
+    GpuStack,
+    Machine,
+    Memory,
+    Mount,
+    MountKind,
+    PythonFacts,
+    SystemKind,
+    unknown,
+)
 from wizard.host import DirEntry, RealHost
 from wizard.models.find import find, ollama_store, usual_roots
 from wizard.models.info import FoundModel

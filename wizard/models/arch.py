@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from wizard.i18n import _
 from wizard.models.info import KvLayer, LayerKind
 
 VOCAB_PADDING = 64  # vLLM pads the vocabulary to a multiple of this
@@ -139,7 +140,7 @@ def integer(config: Mapping[str, Any], *keys: str, default: int | None = None) -
 def need(config: Mapping[str, Any], *keys: str) -> int:
     value = integer(config, *keys)
     if value is None or value < 0:
-        raise ConfigError(f"config.json has no {' or '.join(keys)}")
+        raise ConfigError(_("config.json has no {keys}").format(keys=_(" or ").join(keys)))
     return value
 
 
@@ -206,7 +207,7 @@ def dims(text: Mapping[str, Any]) -> tuple[int, int, int, int, int]:
     if size is None:
         size = hidden // heads if heads else 0
     if not 0 < layers <= 10_000 or hidden <= 0 or heads < 0:
-        raise ConfigError("config.json has impossible layer, width or head counts")
+        raise ConfigError(_("config.json has impossible counts of layers, width or heads"))
     return hidden, layers, heads, kv, size
 
 
@@ -273,7 +274,7 @@ def moe(
 
 
 def norms(hidden: int, count: int = 2, bias: bool = False) -> tuple[Weight, ...]:
-    return tuple(Weight("other", hidden, quantized=False) for _ in range(count * (2 if bias else 1)))
+    return tuple(Weight("other", hidden, quantized=False) for _i in range(count * (2 if bias else 1)))
 
 
 def attention_kv(
@@ -522,7 +523,8 @@ def generic(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
     known = True
     if kinds is not None and any(k not in ("full", "sliding") for k in kinds):
         known = False
-        notes.append("layer_types: " + ", ".join(sorted({k for k in kinds if k not in ("full", "sliding")})))
+        odd = ", ".join(sorted({k for k in kinds if k not in ("full", "sliding")}))
+        notes.append(_("kinds of layers that are not known here: {kinds}").format(kinds=odd))
     bias = text.get("attention_bias", text.get("qkv_bias", text.get("add_qkv_bias", text.get("use_qkv_bias"))))
     has_bias = bool(bias) if bias is not None else model_type in _QKV_BIAS
     o_bias = bool(text.get("attention_out_bias", False)) or (model_type in ("gpt_oss", "phi", "gpt2", "opt", "gpt_neox", "starcoder2", "gpt_bigcode", "bloom"))
@@ -547,7 +549,7 @@ def generic(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
 def latent_attention(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
     """Multi-head latent attention (DeepSeek V2, V3, Kimi K2, GLM-4.7-Flash ...)."""
     model_type = str(text.get("model_type") or config.get("model_type") or "")
-    hidden, layers, heads, _kv, _ = dims(text)
+    hidden, layers, heads, _kv, _size = dims(text)
     feed = feed_of(text, model_type, hidden, layers)
     rank, rope = need(text, "kv_lora_rank"), need(text, "qk_rope_head_dim")
     nope, value = need(text, "qk_nope_head_dim"), need(text, "v_head_dim")
@@ -580,7 +582,7 @@ def latent_attention(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch
     )
     vocab, tied, embedding, head = embedding_of(text, model_type, hidden)
     mtp_count = integer(text, "num_nextn_predict_layers") or 0
-    mtp = tuple(w for _ in range(mtp_count) for w in (*blocks[-1].weights, Weight("mtp", hidden, 2 * hidden))) if blocks else ()
+    mtp = tuple(w for _i in range(mtp_count) for w in (*blocks[-1].weights, Weight("mtp", hidden, 2 * hidden))) if blocks else ()
     return Arch(
         model_type, hidden, vocab, blocks, tied, embedding, head, mtp=tuple(replace(w, kind="mtp") for w in mtp), heads=heads, kv_heads=1,
         head_dim=nope + rope, inter=feed.inter, experts=feed.experts, experts_per_token=feed.top, moe_inter=feed.moe_inter,
@@ -620,7 +622,7 @@ def gated_delta_net(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
     vocab, tied, embedding, head = embedding_of(text, model_type, hidden)
     mtp_count = integer(text, "mtp_num_hidden_layers", "num_nextn_predict_layers", "mtp_num_layers") or 0
     mtp: tuple[Weight, ...] = ()
-    for _ in range(mtp_count):
+    for _i in range(mtp_count):
         mtp += (Weight("mtp", hidden, 2 * hidden), *full, *feed.weights(layers - 1), *norms(hidden, 5))
     return Arch(
         model_type, hidden, vocab, tuple(blocks), tied, embedding, head, mtp=tuple(replace(w, kind="mtp") for w in mtp), heads=heads,
@@ -667,7 +669,7 @@ def vision_tower(vision: Mapping[str, Any], hidden_out: int, outer_type: str = "
     target = integer(vision, "out_hidden_size") or hidden_out
     deepstack = vision.get("deepstack_visual_indexes")
     projectors = 1 + (len(deepstack) if isinstance(deepstack, (list, tuple)) else 0)
-    for _ in range(projectors):
+    for _i in range(projectors):
         if outer_type.startswith("gemma"):
             out.append(Weight("vision", width, target))
         elif outer_type in ("mistral3", "pixtral"):
@@ -710,7 +712,7 @@ def _tower(tower: Mapping[str, Any], kind: str) -> list[Weight]:
     ]  # fmt: skip
     if not plain:
         layer += [Weight(kind, 3 * width, 1, "rows"), Weight(kind, width)]
-    out = [w for _ in range(depth) for w in layer]
+    out = [w for _i in range(depth) for w in layer]
     patch = integer(tower, "patch_size", "spatial_patch_size") or 14
     channels = integer(tower, "in_channels", "in_chans", "num_channels") or 3
     frames = integer(tower, "temporal_patch_size") or 1
@@ -743,7 +745,7 @@ def read(config: Mapping[str, Any]) -> Arch:
     architecture = first_text(config.get("architectures"))
     arch = arch_families.reader_for(model_type, architecture, text)(config, text)
     if not arch_families.is_known(model_type, architecture):
-        note = "the architecture is not known: " + (architecture or model_type or "none is stated")
+        note = _("the architecture is not known here: {name}").format(name=architecture or model_type or _("none is stated"))
         arch = replace(arch, layout_known=False, notes=(*arch.notes, note))
     towers: tuple[Weight, ...] = ()
     vision = vision_config(config)

@@ -589,7 +589,11 @@ def _card(host: Host, path: str, entries: Mapping[str, DirEntry]) -> dict[str, A
     """Licence, gating and base model from the front matter of README.md."""
     if "README.md" not in entries:
         return {}
-    text = _read_text(host, posixpath.join(path, "README.md"), limit=64 * 1024) or ""
+    return card_facts(_read_text(host, posixpath.join(path, "README.md"), limit=64 * 1024) or "")
+
+
+def card_facts(text: str) -> dict[str, Any]:
+    """Licence ("license") and gating ("gated") from the front matter of a model card."""
     text = text.replace("\r\n", "\n").lstrip("\ufeff")
     if not text.startswith("---\n"):
         return {}
