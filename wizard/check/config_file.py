@@ -8,6 +8,7 @@ from typing import Any
 
 from wizard.errors import BadInput
 from wizard.i18n import _
+from wizard.releases.parse import Argument
 from wizard.releases.types import Release
 
 from .extract import Command
@@ -47,36 +48,44 @@ def _words(key: str, value: Any, release: Release) -> list[str]:
 
 
 def rewrite(data: Any, verdict: Verdict) -> None:
-    """Change, rename and drop keys in place as the verdict says."""
+    """Change, rename and drop keys in place as the verdict says; a key's place in the file is kept."""
     starts: list[tuple[int, str]] = verdict.command.facts["keys"]
     for piece in verdict.pieces:
-        if not piece.changed:
+        source = piece.source
+        if not piece.changed or (source is not None and _only_spelling(source, piece.words)):
             continue
-        key = next((k for at, k in reversed(starts) if piece.source is not None and at <= piece.first), None)
-        if piece.source is not None and key is not None and key in data:
+        key = next((k for at, k in reversed(starts) if source is not None and at <= piece.first), None)
+        position = len(data)
+        if key is not None and key in data:
+            position = list(data).index(key)
             del data[key]
-        _put(data, piece.words)
+        _put(data, position, piece.words)
 
 
-def _put(data: Any, words: list[str]) -> None:
-    position = 0
-    while position < len(words):
-        if not words[position].startswith("--"):
-            position += 1
+def _only_spelling(source: Argument, words: list[str]) -> bool:
+    """Whether only a prefix or underscores were written out: --config reads those too."""
+    return source.option is not None and len(words) == len(source.tokens) and words[1:] == list(source.tokens[1:])
+
+
+def _put(data: Any, position: int, words: list[str]) -> None:
+    at = 0
+    while at < len(words):
+        if not words[at].startswith("--"):
+            at += 1
             continue
-        flag = words[position][2:]
-        values = []
-        position += 1
-        while position < len(words) and not words[position].startswith("--"):
-            values.append(words[position])
-            position += 1
-        flag, _equals, attached = flag.partition("=")
-        if attached:
-            values = [attached]
-        if not values:
-            data[flag.removeprefix("no-") if flag.startswith("no-") else flag] = not flag.startswith("no-")
+        flag, equals, attached = words[at][2:].partition("=")
+        at += 1
+        values = [attached] if equals else []
+        while at < len(words) and not words[at].startswith("--"):
+            values.append(words[at])
+            at += 1
+        value: Any = not flag.startswith("no-")
+        if values:
+            value = _plain(values[0]) if len(values) == 1 else [_plain(v) for v in values]
         else:
-            data[flag] = _plain(values[0]) if len(values) == 1 else [_plain(v) for v in values]
+            flag = flag.removeprefix("no-")
+        data.insert(position, flag, value)
+        position += 1
 
 
 def _plain(text: str) -> Any:

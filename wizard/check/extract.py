@@ -194,14 +194,14 @@ def _docker(words: list[Word], env: dict[str, str]) -> Command | None:
     image = texts[position]
     options.append(words[position])
     rest = words[position + 1 :]
-    if not _IMAGE.match(image) and not any(t == "vllm" or t in _API_SERVER for t in texts[position:]):
-        return None
     command = Command("docker", rest, "image", image=image, env=env, docker=options)
-    if entrypoint is not None and entrypoint.rsplit("/", 1)[-1] != "vllm":
+    foreign = not _IMAGE.match(image)
+    if foreign or (entrypoint is not None and entrypoint.rsplit("/", 1)[-1] != "vllm"):
         inner = _program(rest, {}, "")
         if inner is None:
-            return None
+            return None  # vLLM may still stand in a quoted script: it is found by its own name
         command.words, command.entry = inner.words, inner.entry
+        command.docker += rest[: len(rest) - len(inner.words)]
         return command
     return strip_entrypoint(command, bool(entrypoint))
 

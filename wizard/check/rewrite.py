@@ -96,35 +96,61 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
             edits.append((line_start, text.find("\n", slip.at) + 1, ""))
         elif slip.kind == "no_continuation":
             edits.append((slip.at, slip.at, " \\"))
+    model_at = _model_piece(verdict)
+    gone: list[tuple[int, int]] = []
     for piece in verdict.pieces:
         if piece.source is None:
             continue
         own = words[piece.first : piece.first + len(piece.source.tokens)]
         if not own:
             continue
-        straight = any(w.raw != w.text and not w.quoted and not w.dynamic for w in own) or any(ord(c) > 0x2000 for w in own for c in w.raw[:1] + w.raw[-1:])
+        straight = any(w.raw != w.text and not w.quoted and not w.dynamic for w in own) or any(
+            ord(c) > 0x2000 for w in own for c in w.raw[:1] + w.raw[-1:]
+        )
         if not piece.changed and not straight:
             continue
         start, end = own[0].start, own[-1].end
         if piece.words:
-            if piece.changed or straight:
-                edits.append((start, end, " ".join(quote(w) for w in piece.words)))
+            edits.append((start, end, " ".join(quote(w) for w in piece.words)))
+        elif model_at == 0 and piece.first == 0 and verdict.model is not None:
+            edits.append((start, end, quote(verdict.model)))  # --model X at the front: X stays there
         else:
-            edits.append((*_with_blank(text, start, end), ""))
-    if verdict.model is not None and not any(w.text == verdict.model and i == 0 for i, w in enumerate(words)) and any(
-        p.source is not None and p.source.flag == "--model" and not p.words for p in verdict.pieces
-    ):
-        first = words[0].start if words else command.end
+            gone.append((start, end))
+    added = [" ".join(quote(w) for w in p.words) for p in verdict.pieces if p.source is None and p.words]
+    joint = " \\\n  " if "\\\n" in text[command.start : last] or "\\\r\n" in text[command.start : last] else " "
+    ranges = _joined(text, gone)
+    if added and ranges and ranges[-1][1] == last:  # what is added takes the place of what left at the end
+        edits.append((*ranges.pop(), joint.join(added)))
+        added = []
+    edits += [(*_with_blank(text, start, end), "") for start, end in ranges]
+    if model_at and verdict.model is not None:
+        first = words[0].start
         edits.append((first, first, quote(verdict.model) + " "))
     if command.repeated:
         edits.append((command.repeated[0].start, command.repeated[-1].end + 1, ""))
-    added = [p.words for p in verdict.pieces if p.source is None and p.words]
     if added:
-        continued = "\\\n" in text[command.start : last] or "\\\r\n" in text[command.start : last]
-        joint = " \\\n  " if continued else " "
-        edits.append((last, last, "".join(joint + " ".join(quote(w) for w in group) for group in added)))
+        edits.append((last, last, "".join(joint + group for group in added)))
     edits += _env_edits(text, verdict)
     return edits
+
+
+def _model_piece(verdict: Verdict) -> int | None:
+    """Where a --model stood that is given without the option now; None: there was none."""
+    for piece in verdict.pieces:
+        if piece.source is not None and piece.source.flag == "--model" and not piece.words:
+            return piece.first
+    return None
+
+
+def _joined(text: str, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges with nothing but blanks between them, on one line, as one."""
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if out and not text[out[-1][1] : start].strip(" \t") and "\n" not in text[out[-1][1] : start]:
+            out[-1] = (out[-1][0], end)
+        else:
+            out.append((start, end))
+    return out
 
 
 def _with_blank(text: str, start: int, end: int) -> tuple[int, int]:
@@ -133,6 +159,8 @@ def _with_blank(text: str, start: int, end: int) -> tuple[int, int]:
     line_end = text.find("\n", end)
     line_end = len(text) if line_end < 0 else line_end
     before, after = text[line_start:start], text[end:line_end]
+    if not before.strip() and after.strip().startswith("#") and line_start:
+        return line_start, min(len(text), line_end + 1)  # an array's line: its comment spoke of this word
     if not before.strip() and after.strip() in ("\\", "") and line_start:
         if after.strip() == "\\":
             return line_start, min(len(text), line_end + 1)

@@ -1,0 +1,294 @@
+"""Commands found in text as people paste it, and put back repaired."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wizard import releases
+from wizard.check import extract
+from wizard.check.commands import check_text, check_words, lines_of, report_json, run
+from wizard.check.judge import mend_json
+from wizard.check.lexer import lex, straighten
+from wizard.check.rewrite import quote
+from wizard.errors import BadInput
+
+
+def argv_of(text: str, script: bool = False) -> list[str]:
+    found = extract.from_text(text, script)
+    assert len(found) == 1
+    return found[0].argv
+
+
+@pytest.mark.parametrize(
+    ("text", "argv"),
+    [
+        ("$ vllm serve m --port 8000", ["m", "--port", "8000"]),
+        ("(env) user@pc:~/x$ vllm serve m --port 1", ["m", "--port", "1"]),
+        ("PS C:\\Users\\user> vllm serve m --port 1", ["m", "--port", "1"]),
+        ("vllm serve m \\\n  --port 1 \\\n  --seed 2", ["m", "--port", "1", "--seed", "2"]),
+        ("vllm serve m \\\r\n  --port 1\r\n", ["m", "--port", "1"]),
+        ("vllm serve m \\\n> --port 1", ["m", "--port", "1"]),
+        ("vllm serve m `\n  --port 1", ["m", "--port", "1"]),
+        ("vllm serve m\n  --port 1\n\nThen wait.", ["m", "--port", "1"]),
+        ("运行：vllm serve m --port 1。然后等待", ["m", "--port", "1"]),
+        ("先运行 `vllm serve m --port 1`，再看日志", ["m", "--port", "1"]),
+        ("vllm serve m --trust-remote-code⚠️ 注意", ["m", "--trust-remote-code"]),
+        ("vllm serve m --trust-remote-code注意：别用", ["m", "--trust-remote-code"]),
+        ("vllm serve ~/模型/Qwen --served-model-name 通义", ["~/模型/Qwen", "--served-model-name", "通义"]),
+        ("vllm\u00a0serve m\u3000--port\u200b 1", ["m", "--port", "1"]),
+        ("vllm serve m —port 1 –seed 2 −tp 2", ["m", "--port", "1", "--seed", "2", "-tp", "2"]),
+        ("vllm serve “my model” --port 1", ["my model", "--port", "1"]),
+        ("vllm serve m --served-model-name ‘a b’", ["m", "--served-model-name", "a b"]),
+        ("vllm serve m --port 1 2>&1 | tee log", ["m", "--port", "1"]),
+        ("nohup vllm serve m --port 1 > log &", ["m", "--port", "1"]),
+        ("CUDA_VISIBLE_DEVICES=0 uv run vllm serve m --port 1 && echo up", ["m", "--port", "1"]),
+        ("bash -c \"vllm serve m --port 1\"", ["m", "--port", "1"]),
+        ("/opt/venv/bin/vllm serve m", ["m"]),
+        ("python3 -m vllm.entrypoints.openai.api_server --model m --port 1", ["--model", "m", "--port", "1"]),
+        ("ExecStart=/usr/bin/vllm serve m --port 1", ["m", "--port", "1"]),
+    ],
+)
+def test_found_in_pasted_text(text: str, argv: list[str]) -> None:
+    assert argv_of(text) == argv
+
+
+def test_docker_runs() -> None:
+    text = (
+        "docker run -d --gpus all -p 8000:8000 -e HF_TOKEN=$HF_TOKEN --name=x -v ~/.cache:/root/.cache \\\n"
+        "  --env VLLM_LOGGING_LEVEL=DEBUG --ipc=host vllm/vllm-openai:v0.24.0-cu129 --model m --port 1; echo done"
+    )
+    found = extract.from_text(text, False)[0]
+    assert found.image == "vllm/vllm-openai:v0.24.0-cu129"
+    assert found.argv == ["--model", "m", "--port", "1"]
+    assert found.env["VLLM_LOGGING_LEVEL"] == "DEBUG"
+    report = check_text(text, "x.txt")
+    assert report.verdicts[0].release.version == "0.24.0"
+    entry = extract.from_text("docker run --entrypoint bash vllm/vllm-openai:latest -c 'vllm serve m --port 1'", False)
+    assert entry[0].argv == ["m", "--port", "1"]
+    assert extract.from_text("docker run --rm ubuntu echo vllm serve is nice", False)[0].entry == "serve"
+    assert extract.from_text("docker compose up -d", False) == []
+
+
+def test_scripts_end_a_command_at_the_line_end_and_skip_comments() -> None:
+    text = "#!/bin/bash\n# vllm serve old --swap-space 4\nvllm serve m --port 1\n--seed 2\n"
+    assert argv_of(text, script=True) == ["m", "--port", "1"]
+
+
+def test_variables_and_arrays_of_a_script() -> None:
+    text = 'MODEL="/models/a b"\nARGS=(--port 1 --swap-space 4)\nvllm serve "$MODEL" "${ARGS[@]}" --seed "$SEED"\n'
+    assert argv_of(text, script=True) == ["/models/a b", "--port", "1", "--swap-space", "4", "--seed", "$SEED"]
+
+
+def test_values_that_the_shell_puts_in_are_not_judged() -> None:
+    report = check_text("#!/bin/sh\nvllm serve m --port $PORT --max-model-len ${LEN:-4096}\n", "a.sh")
+    assert report.accepted
+    assert report.problems == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "kind"),
+    [
+        ('--limit-mm-per-prompt {"image": 2, "video": 0}', "bad_quoting"),
+        ("--limit-mm-per-prompt “{\"image\": 2, \"video\": 0}”", "bad_quoting"),
+        ("--limit-mm-per-prompt '{image: 2, video: 0}'", "bad_quoting"),
+        ("--limit-mm-per-prompt \"{'image': 2, 'video': 0}\"", "bad_quoting"),
+        ("--limit-mm-per-prompt '{\\\"image\\\": 2, \\\"video\\\": 0}'", "bad_quoting"),
+        ("--limit-mm-per-prompt '{“image”：2，“video”：0}'", "bad_quoting"),
+        ("--limit-mm-per-prompt='{\"image\"=2, \"video\"=0}'", "bad_quoting"),
+        ("--limit-mm-per-prompt image=2,video=0", "bad_value"),
+    ],
+)
+def test_json_that_lost_its_quotes(broken: str, kind: str) -> None:
+    report = check_text(f"vllm serve m {broken} --port 1", "x.txt")
+    verdict = report.verdicts[0]
+    assert not report.accepted
+    assert kind in [p.kind for p in report.problems]
+    assert json.loads(verdict.argv[verdict.argv.index("--limit-mm-per-prompt") + 1]) == {"image": 2, "video": 0}
+    assert verdict.argv[-2:] == ["--port", "1"]
+
+
+def test_the_seed_of_the_second_article() -> None:
+    """The kind of command that an article on WSL2 and Qwen3-VL gave: four options that never were."""
+    text = (
+        "最终命令：\nvllm serve ~/models/Qwen3-VL \\\n--host 0.0.0.0 \\\n--gpu-memory-utilization 0.6 \\\n--swap-space 4 \\\n"
+        "--disable-uvloop \\\n--single-process \\\n--disable-mm-warmup \\\n--limit-mm-processing image \\\n--trust-remote-code⚠️ 提醒"
+    )
+    report = check_text(text, "article.txt", "0.33.0")
+    data = report_json(report)
+    kinds = {p["flag"]: p["kind"] for p in data["problems"]}
+    assert kinds["--swap-space"] == "removed"
+    for flag in ("--disable-uvloop", "--single-process", "--disable-mm-warmup", "--limit-mm-processing"):
+        assert kinds[flag] == "never_existed"
+    assert data["accepted"] is False
+    assert releases.check_argv(data["argv"], "0.33.0") == []
+    assert data["argv"][0] == "~/models/Qwen3-VL"
+    assert '{"video": 0}' in data["argv"]
+    assert "--trust-remote-code" in data["argv"]
+    assert shlex.split(data["command"])[:2] == ["vllm", "serve"]
+    assert "~/models" in data["command"]
+    assert len([line for line in lines_of(report) if line.startswith("  --")]) >= 5
+
+
+def test_lora_on_experts_before_the_fix() -> None:
+    report = check_words(["vllm", "serve", "Qwen/Qwen3.5-122B-A10B", "--enable-lora", "--lora-modules", "a=/x", "-tp", "4"], "0.17.0")
+    assert report.accepted
+    assert report.verdicts[0].argv[-2:] == ["--moe-backend", "triton"]
+    after = check_words(["vllm", "serve", "Qwen/Qwen3.5-122B-A10B", "--enable-lora", "--lora-modules", "a=/x", "-tp", "4"], "0.20.0")
+    assert after.problems == []
+
+
+SCRIPT = """#!/usr/bin/env bash
+set -e
+export VLLM_USE_V1=0   # old
+# our options
+ARGS=(
+  --port 8000   # where
+  --swap-space 4   # old
+)
+exec vllm serve /models/q "${ARGS[@]}" \\
+  --gpu-mem 0.9 \\
+  --disable-log-requests \\
+  --task embed --use-v2-block-manager \\
+  --num-scheduler-steps 8
+"""
+
+
+def test_a_script_is_repaired_word_by_word(tmp_path: Path) -> None:
+    report = check_text(SCRIPT, "start.sh", "0.32.0")
+    assert report.repaired == (
+        '#!/usr/bin/env bash\nset -e\n# our options\nARGS=(\n  --port 8000   # where\n)\nexec vllm serve /models/q "${ARGS[@]}" \\\n'
+        "  --gpu-memory-utilization 0.9 \\\n  --runner pooling --convert embed\n"
+    )
+    again = check_text(report.repaired, "start.sh", "0.32.0")
+    assert again.accepted
+    assert again.repaired == report.repaired
+
+
+def test_broken_continuations_are_named_and_mended() -> None:
+    text = "#!/bin/sh\nvllm serve m \\ \n  --port 1 \\\n  # a remark\n  --seed 2\n"
+    report = check_text(text, "a.sh")
+    assert [p.kind for p in report.problems] == ["bad_quoting", "bad_quoting"]
+    assert report.repaired == "#!/bin/sh\nvllm serve m \\\n  --port 1 \\\n  --seed 2\n"
+
+
+def test_model_as_an_option_moves_to_the_front() -> None:
+    front = check_text("vllm serve --model m --port 1", "a.txt")
+    assert front.repaired == "vllm serve m --port 1"
+    middle = check_text("vllm serve --port 1 --model m --seed 2", "a.txt")
+    assert middle.repaired == "vllm serve m --port 1 --seed 2"
+
+
+def test_repeated_entrypoint_of_an_image() -> None:
+    report = check_text("docker run --gpus all vllm/vllm-openai:v0.33.0 vllm serve m --port 1", "a.txt")
+    assert not report.accepted
+    assert report.repaired == "docker run --gpus all vllm/vllm-openai:v0.33.0 m --port 1"
+    assert report_json(report)["command"] == "docker run --gpus all vllm/vllm-openai:v0.33.0 m --port 1"
+
+
+def test_configuration_file() -> None:
+    text = "# served\nmodel: m\nswap-space: 4\ngpu_memory_utilization: 0.9  # share\ntask: embed\nport: 1\n"
+    report = check_text(text, "config.yaml", "0.33.0")
+    assert not report.accepted
+    assert report.repaired == "# served\nmodel: m\ngpu_memory_utilization: 0.9  # share\nrunner: pooling\nconvert: embed\nport: 1\n"
+    assert check_text(report.repaired, "config.yaml", "0.33.0").accepted
+
+
+def test_environment_file() -> None:
+    text = "# ours\nVLLM_USE_V1=0\nHF_TOKEN=hf_aaaaaaaaaaaaaaaaa\nVLLM_LOGGING_LEVEL=INFO\n"
+    report = check_text(text, "vllm.env")
+    assert [(p.flag, p.kind) for p in report.problems] == [("VLLM_USE_V1", "removed")]
+    assert report.repaired == "# ours\nHF_TOKEN=hf_aaaaaaaaaaaaaaaaa\nVLLM_LOGGING_LEVEL=INFO\n"
+
+
+def test_unknown_tags_are_said() -> None:
+    report = check_text("docker run vllm/vllm-openai:gptoss m", "a.txt")
+    assert any("gptoss" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("raw", [b"\x7fELF\0\0\0\1", b"x" * (9 << 20), b"\xff\xfe\x00"])
+def test_binary_and_long_files(raw: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.sh"
+    path.write_bytes(raw)
+    with pytest.raises(BadInput):
+        run([str(path)])
+    assert path.read_bytes() == raw
+
+
+def test_other_inputs_that_hold_nothing(tmp_path: Path) -> None:
+    for words in ([], ["--"], ["/no/such/file"], ["--write", "--", "vllm", "serve", "m"]):
+        with pytest.raises(BadInput):
+            run(words)
+    empty = tmp_path / "e.txt"
+    empty.write_text("nothing here")
+    with pytest.raises(BadInput, match="no vLLM command"):
+        run([str(empty)])
+
+
+def test_exit_codes_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--json", "--release", "0.33.0", "--", "vllm", "serve", "m", "--port", "1"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert {"release", "accepted", "problems", "argv", "env", "command"} <= set(data)
+    assert run(["--", "vllm", "serve", "m", "--swap-space", "4"]) == 1
+    assert run(["--release", "0.17.1", "--", "vllm", "serve", "m", "--swap-space", "4"]) == 0
+
+
+def test_long_dashes() -> None:
+    assert straighten("—port") == ("--port", True)
+    assert straighten("–tp") == ("-tp", True)
+    assert straighten("––port") == ("--port", True)
+    assert straighten("--port") == ("--port", False)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200), st.booleans())
+def test_no_text_makes_it_fall(text: str, script: bool) -> None:
+    for prefix in ("vllm serve m ", "docker run vllm/vllm-openai:v0.9.2 "):
+        for command in extract.from_text(prefix + text, script):
+            for word in command.words:
+                assert 0 <= word.start <= word.end
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet="{}[]\"'\\:,= abc1“”：，$&;\n", max_size=60))
+def test_every_input_is_judged_or_refused(text: str) -> None:
+    try:
+        report = check_text("vllm serve m --hf-overrides " + text, "a.txt", "0.33.0")
+    except BadInput:
+        return
+    assert report_json(report)["command"]
+    mend_json(text)
+
+
+_WORDS = st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=0x24F, blacklist_characters="“”‘’«»\u00ad\u00a0"), min_size=1, max_size=20)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(_WORDS, min_size=1, max_size=5))
+def test_quoted_words_come_back(words: list[str]) -> None:
+    line = " ".join(shlex.quote(w) for w in words)
+    assert [w.text for w in lex(line, 0, script=True).words] == shlex.split(line)
+    plain = [w for w in words if "$" not in w and not w.startswith("~")]
+    assert shlex.split(" ".join(quote(w) for w in plain)) == plain
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_what_is_repaired_is_accepted(data: st.DataObject) -> None:
+    """Whatever mixture of options of other releases is given: the repaired command is one that the release takes."""
+    version = data.draw(st.sampled_from(["0.8.5", "0.11.0", "0.24.0", "0.33.0"]))
+    words = ["vllm", "serve", "m"]
+    for _ in range(data.draw(st.integers(1, 4))):
+        other = releases.load(data.draw(st.sampled_from(["0.6.6", "0.9.2", "0.16.0", "0.32.0"])))
+        option = data.draw(st.sampled_from([o for o in other.options if o.dest not in ("model", "config")]))
+        words.append(data.draw(st.sampled_from(option.flags)))
+        if option.kind != "flag":
+            words.append((option.choices or ("1",))[0] if option.kind == "choice" else {"json": "{}", "dict": "{}"}.get(option.kind, "1"))
+    report = check_words(words, version)
+    refused = [p for p in releases.check_argv(report.verdicts[0].argv, version) if p.refused]
+    assert refused == [], (words, report.verdicts[0].argv)
