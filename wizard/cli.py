@@ -25,6 +25,11 @@ def run(words: Sequence[str]) -> int:
             print(version_text(), end="")
             return 0
         return _walk(parse_words(None, rest))
+    if name == "diagnose" and not any(w in ("-h", "--help") for w in before_dashes(rest)):
+        # It reads its words itself: a short log is to be answered about as fast as --help.
+        from wizard.diagnose.commands import run as diagnose
+
+        return diagnose(rest)
     args = parse_words(name, rest)
     code: int = _runner(name)(args)
     return code

@@ -29,6 +29,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("wslconfig", N_("check a .wslconfig as WSL itself reads it"), "wizard.wslconfig_command:run"),
     ("windows", N_("on Windows itself: size WSL, write its settings, say how to go on inside"), "wizard.windows_command:run"),
     ("move", N_("copy a model from a slow drive to the Linux file system, verified"), "wizard.move_command:run"),
+    ("diagnose", N_("find the line of a log that matters, say why, and how to cure it"), "wizard.diagnose.commands:run"),
     ("record", N_("record this machine into a folder, for tests and reports"), "wizard.faces.batch:record"),
     ("completion", N_("print the completion script for bash, zsh or fish"), "wizard.faces.completion:run"),
     ("help", N_("explain a command or a topic"), "wizard.faces.help_topics:run"),
@@ -72,6 +73,7 @@ _TAKES_JSON = frozenset(
         "windows",
         "move",
         "record",
+        "diagnose",
     }
 )
 
@@ -347,5 +349,6 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "windows": ("", "--yes", "--dry-run --model Qwen/Qwen3-8B"),
     "move": ("/mnt/d/models/Qwen3-8B", "/mnt/d/models/Qwen3-8B /home/user/models/Qwen3-8B"),
     "record": ("/home/user/this-machine",),
+    "diagnose": ("vllm.log", "- --json < vllm.log", "vllm.log --release 0.24.0 --report"),
     "help": ("", "generate", "answers"),
 }  # fmt: skip

@@ -1,0 +1,167 @@
+"""``vllm-wizard diagnose [LOG|-] [--json] [--report] [--machine DIR] [--release V]``.
+
+The words are read by hand: a small log is to be answered hardly slower than ``--help``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from wizard.errors import BadInput, WizardError
+from wizard.i18n import _
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from wizard.diagnose.engine import Diagnosis, Known
+    from wizard.diagnose.reader import NumberedLines
+
+_SWITCHES = ("--json", "--report", "--debug")
+_WITH_VALUE = ("--machine", "--release", "--lang", "--recipes")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of ``vllm-wizard diagnose``, for its help."""
+    parser.add_argument("log", nargs="?", default="-", metavar="LOG", help=_("the log: a file (text or .gz), or - for standard input (default)"))
+    parser.add_argument("--release", metavar="V", help=_("the vLLM release, when the log does not tell it"))
+    parser.add_argument("--report", action="store_true", help=_("print a report for an issue, with names and secrets taken out"))
+
+
+class _Words:
+    def __init__(self) -> None:
+        self.log: str | None = None
+        self.switches: set[str] = set()
+        self.values: dict[str, str] = {}
+
+
+def _read_words(args: list[str]) -> _Words:
+    words = _Words()
+    rest = list(args)
+    only_names = False
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if only_names or word == "-" or not word.startswith("-"):
+            if words.log is not None:
+                raise BadInput(_("“{word}” is one word too many.").format(word=word) + " " + _see())
+            words.log = word
+        elif word == "--":
+            only_names = True
+        elif word in _SWITCHES:
+            words.switches.add(word)
+        elif name in _WITH_VALUE:
+            if not equals:
+                if not rest:
+                    raise BadInput(_("{option} needs a value.").format(option=name) + " " + _see())
+                value = rest.pop(0)
+            words.values[name] = value
+        else:
+            raise BadInput(_("There is no option {word}.").format(word=name) + " " + _see())
+    return words
+
+
+def _see() -> str:
+    return _("See {command} --help.").format(command="vllm-wizard diagnose")
+
+
+def run(args: list[str]) -> int:
+    """Diagnose and print; 0 whatever the log says. Raises BadInput for a log that cannot be read."""
+    words = _read_words(args)
+    known = _known(words)
+    lines = _read_log(words.log)
+    from wizard.diagnose.engine import diagnose
+
+    diagnosis = diagnose(lines, known)
+    _look(words, diagnosis)
+    if "--json" in words.switches:
+        _print_json(diagnosis, lines)
+    elif "--report" in words.switches:
+        from wizard.diagnose.report import as_report
+
+        sys.stdout.write(as_report(diagnosis, lines))
+    else:
+        from wizard.diagnose.report import as_text
+
+        print("\n".join(as_text(diagnosis)))
+    return 0
+
+
+def _print_json(diagnosis: Diagnosis, lines: NumberedLines) -> None:
+    import json
+
+    data = diagnosis.as_json()
+    if any(f.cause in ("unknown", "vllm_internal_bug") for f in diagnosis.findings):
+        from wizard.diagnose.report import as_report
+
+        data["report"] = as_report(diagnosis, lines)
+    print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def _known(words: _Words) -> Known:
+    from wizard.diagnose.engine import Known
+
+    release = words.values.get("--release")
+    if release is not None:
+        from wizard.releases import resolve
+
+        resolve(release)  # raises BadInput for what names no version
+        release = release.lstrip("v")
+    wsl = None
+    if "--machine" in words.values:
+        from wizard.host import open_host
+
+        host = open_host(words.values["--machine"])
+        wsl = _is_wsl(host)
+    elif os.environ.get("WSL_DISTRO_NAME"):
+        wsl = True
+    return Known(release, wsl)
+
+
+def _is_wsl(host: object) -> bool | None:
+    try:
+        text = host.read_text("/proc/version", 400)  # type: ignore[attr-defined]
+    except OSError:
+        return None
+    return True if "microsoft" in text.lower() else None
+
+
+def _look(words: _Words, diagnosis: Diagnosis) -> None:
+    from wizard.diagnose import machine
+
+    if machine.wants_a_look(diagnosis):
+        from wizard.host import open_host
+
+        machine.look(open_host(words.values.get("--machine")), diagnosis)
+
+
+def _read_log(name: str | None) -> NumberedLines:
+    from wizard.diagnose.reader import read
+
+    if name is None or name == "-":
+        if sys.stdin is None:
+            raise BadInput(_("Standard input is closed. Name a log: vllm-wizard diagnose LOG."))
+        if name is None and _is_terminal(sys.stdin):
+            raise BadInput(_("Which log? Name a file, or pipe one in: docker logs CONTAINER 2>&1 | vllm-wizard diagnose -"))
+        return read(sys.stdin.buffer)
+    if os.path.isdir(name):  # noqa: PTH112
+        raise BadInput(_("{path} is a folder; name the log file itself.").format(path=name))
+    try:
+        with open(name, "rb") as stream:  # noqa: PTH123
+            return read(stream)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise BadInput(_("There is no file {path}.").format(path=name)) from error
+    except PermissionError as error:
+        raise BadInput(_("{path} may not be read by this user.").format(path=name)) from error
+    except ValueError as error:  # a zero byte in the name
+        raise BadInput(_("{path} is no file name.").format(path=repr(name))) from error
+    except OSError as error:
+        raise WizardError(_("{path} could not be read: {reason}.").format(path=name, reason=error.strerror)) from error
+
+
+def _is_terminal(stream: object) -> bool:
+    try:
+        return bool(stream.isatty())  # type: ignore[attr-defined]
+    except ValueError:
+        return False

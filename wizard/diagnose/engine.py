@@ -1,0 +1,560 @@
+"""A log -> findings: the first cause in causal order, by rules, with structure before words.
+
+What only repeats (wrappers), what follows from a process being gone (consequences) and what a healthy start
+prints too is set aside first. Of what is left the earliest message that a rule knows is the cause; without one
+the earliest exception that nothing explains is shown as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from wizard.diagnose import rulebook
+from wizard.diagnose.events import CODE, ERROR, EXC, PLAIN, PROSE, WARNING, Collector, Event, collect
+from wizard.diagnose.run_facts import NAMES, Run, runs_of
+from wizard.i18n import N_, _
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from wizard.diagnose.reader import NumberedLines
+    from wizard.diagnose.rulebook import Rule, RuleBook
+
+CONFIDENCES = ("high", "medium", "low")
+MAX_FINDINGS = 3
+_TIERS = {rulebook.CAUSE: 0, rulebook.WEAK: 1, "unknown": 2, rulebook.LATE: 3, rulebook.ADVICE: 4}
+# A look-up that failed on the way to the real fault.
+_USUAL_CONTEXT = frozenset(
+    str.split(
+        "KeyError AttributeError StopIteration LookupError IndexError FileNotFoundError ValueError HTTPError "
+        "RemoteEntryNotFoundError EntryNotFoundError LocalEntryNotFoundError OSError TypeError ImportError"
+    )
+)
+_INTERNAL = frozenset(
+    str.split(
+        "AttributeError TypeError KeyError IndexError AssertionError UnboundLocalError NameError ZeroDivisionError "
+        "NotImplementedError RecursionError"
+    )
+)
+
+
+class Fix:
+    """Something that can be done. ``flags`` and ``env``: name -> value, None takes it away, True is a switch."""
+
+    __slots__ = ("commands", "env", "files", "flags", "summary")
+
+    def __init__(
+        self,
+        summary: str,
+        flags: dict[str, Any] | None = None,
+        env: dict[str, str | None] | None = None,
+        files: list[dict[str, str]] | None = None,
+        commands: list[str] | None = None,
+    ) -> None:
+        self.summary = summary
+        self.flags = flags or {}
+        self.env = env or {}
+        self.files = files or []
+        self.commands = commands or []
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("summary", "flags", "env", "files", "commands")}
+
+
+class Finding:
+    """One cause. ``line`` is the root-cause line as it stands in the input, None when none tells it."""
+
+    __slots__ = ("cause", "confidence", "evidence", "explanation", "fixes", "line", "line_number", "look", "rule", "title")
+
+    def __init__(self, cause: str, title: str, line: str | None, line_number: int | None, confidence: str) -> None:
+        self.cause = cause
+        self.title = title
+        self.line = line
+        self.line_number = line_number
+        self.confidence = confidence
+        self.evidence: list[str] = []
+        self.explanation = ""
+        self.fixes: list[Fix] = []
+        self.look: list[str] = []
+        self.rule = ""
+
+    def as_json(self) -> dict[str, Any]:
+        names = ("cause", "title", "line", "line_number", "confidence", "evidence", "explanation")
+        return {**{n: getattr(self, n) for n in names}, "fixes": [f.as_json() for f in self.fixes], "look": self.look}
+
+
+class Diagnosis:
+    """What a log tells. ``findings`` is empty for a healthy log; best first."""
+
+    def __init__(self) -> None:
+        self.release: str | None = None
+        self.model: str | None = None
+        self.gpu: str | None = None
+        self.command: str | None = None
+        self.stage: str | None = None
+        self.ready = False
+        self.runs = 1
+        self.run = 1
+        self.lines = 0
+        self.whole = True
+        self.findings: list[Finding] = []
+        self.chains: list[dict[str, Any]] = []
+        self.wrappers: list[dict[str, Any]] = []
+        self.processes: list[str] = []
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "release": self.release,
+            "model": self.model,
+            "stage": self.stage,
+            "findings": [f.as_json() for f in self.findings],
+            "gpu": self.gpu,
+            "command": self.command,
+            "ready": self.ready,
+            "runs": self.runs,
+            "run": self.run,
+            "lines": self.lines,
+            "errors": self.chains,
+            "wrappers": self.wrappers,
+        }
+
+
+class Known:
+    """What is known besides the log: asked for, or found on the machine. None is unknown."""
+
+    def __init__(self, release: str | None = None, wsl: bool | None = None, docker: bool | None = None) -> None:
+        self.release = release
+        self.wsl = wsl
+        self.docker = docker
+
+
+class Match:
+    """A rule that fits an event; what checks read and change."""
+
+    def __init__(self, rule: Rule, event: Event, found: re.Match[str] | None, case: Case) -> None:
+        self.rule = rule
+        self.event = event
+        self.found = found
+        self.case = case
+        self.cause = rule.cause
+        self.title = rule.title
+        self.explanation = rule.explanation
+        self.confidence = rule.confidence
+        self.tier = rule.tier
+        self.fields: dict[str, Any] = {k: v for k, v in (found.groupdict() if found else {}).items() if v is not None}
+        self.evidence: list[str] = []
+        self.extra_fixes: list[Fix] = []
+        self.drop_fixes = False
+        self.line_index = event.index
+
+    @property
+    def order(self) -> tuple[int, int, int, int]:
+        return (_TIERS[self.tier], self.strength, self.event.index, -self.rule.priority)
+
+    @property
+    def strength(self) -> int:
+        if self.event.kind == PROSE:
+            return 2
+        if self.event.kind == "info" or (self.event.kind == WARNING and self.tier != rulebook.CAUSE):
+            return 1
+        return 0
+
+
+class Case:
+    """One run under examination."""
+
+    def __init__(self, book: RuleBook, run: Run, known: Known) -> None:
+        self.book = book
+        self.run = run
+        self.known = known
+        self.collector: Collector = collect(run.lines, run.first, run.last)
+        self.events = self.collector.events
+        self._release: list[str | None] = []
+
+    @property
+    def release(self) -> str | None:
+        if not self._release:
+            self._release.append(self.known.release or self.run.release)
+        return self._release[0]
+
+    @property
+    def wsl(self) -> bool | None:
+        return self.known.wsl if self.known.wsl is not None else self.run.wsl
+
+    @property
+    def docker(self) -> bool | None:
+        return self.known.docker if self.known.docker is not None else self.run.docker
+
+    def holds(self, fact: str) -> bool:
+        """Whether a rule's condition is known to hold; "!x": is not known to hold."""
+        if fact.startswith("!"):
+            return not self.holds(fact[1:])
+        if fact == "wsl":
+            return self.wsl is True
+        if fact == "docker":
+            return self.docker is True
+        if fact == "ready":
+            return self.run.ready_index >= 0
+        if fact == "rocm":
+            return any(word in self.run.text for word in ("ROCm", "rocm", "HIP error", "hip", "gfx9", "gfx11"))
+        raise ValueError(fact)
+
+    # -- matching ---------------------------------------------------------------------------------------------
+
+    def matches(self, events: list[Event]) -> list[Match]:
+        out = []
+        for event in events:
+            best = self.best(event)
+            if best is not None:
+                out.append(best)
+        return out
+
+    def best(self, event: Event) -> Match | None:
+        """The rule of the highest priority that fits the event."""
+        best: Match | None = None
+        for rule, found in self.book.hits(event.text):
+            if best is not None and (rule.priority, -rule.order) < (best.rule.priority, -best.rule.order):
+                continue
+            match = self.fits(rule, event, found)
+            if match is not None:
+                best = match
+        return best
+
+    def fits(self, rule: Rule, event: Event, found: re.Match[str] | None) -> Match | None:
+        if event.kind not in rule.kinds:
+            return None
+        if rule.excluded and self.book.matches(rule.excluded, event.text):
+            return None
+        if rule.frames and not self.book.matches(rule.frames, event.frames):
+            return None
+        if rule.facts and not all(self.holds(fact) for fact in rule.facts):
+            return None
+        if rule.stages:
+            stage = self.run.stage_at(event.index)
+            if stage < 0 or NAMES[stage] not in rule.stages:
+                return None
+        if rule.with_all and not all(p.search(self.run.text) for p in rule.with_all):
+            return None
+        if rule.without and self.book.matches(rule.without, self.run.text):
+            return None
+        if rule.releases and self.release and not within(self.release, rule.releases):
+            return None
+        match = Match(rule, event, found, self)
+        if rule.check:
+            from wizard.diagnose import checks
+
+            if not checks.CHECKS[rule.check](match):
+                return None
+        return match
+
+
+def within(release: str, spec: str) -> bool:
+    """Whether a release satisfies ">=0.24.0,<0.30"; what is no version satisfies everything."""
+    from wizard.releases import version_key
+
+    key = version_key(release)
+    if key[0] == (-1,):
+        return True
+    for part in spec.split(","):
+        found = re.match(r"\s*(>=|<=|==|<|>)\s*(\S+)", part)
+        if found is None:
+            continue
+        other = version_key(found[2])
+        holds = {">=": key >= other, "<=": key <= other, "==": key == other, "<": key < other, ">": key > other}
+        if not holds[found[1]]:
+            return False
+    return True
+
+
+# -- the way from a log to findings ---------------------------------------------------------------------------
+
+
+def diagnose(lines: NumberedLines, known: Known | None = None) -> Diagnosis:
+    """Examine a log. Never raises on what a log may hold."""
+    known = known or Known()
+    book = rulebook.load()
+    runs = runs_of(lines)
+    diagnosis = Diagnosis()
+    diagnosis.lines, diagnosis.whole, diagnosis.runs = lines.total, lines.whole, max(1, len(runs))
+    # Of many restarts the last ones tell.
+    chosen: tuple[int, Case, list[Match]] | None = None
+    stopped: tuple[int, Case, list[Match]] | None = None
+    for number in range(len(runs), max(0, len(runs) - 12), -1):
+        case = Case(book, runs[number - 1], known)
+        matches = examine(case)
+        if matches and matches[0].tier == rulebook.LATE and matches[0].rule.id == "sigterm-start" and number > 1 and stopped is None:
+            # A start that was stopped right after a failure: the failure before it is what matters.
+            stopped = (number, case, matches)
+            continue
+        if matches or case.run.ready_index >= 0 or number == 1:
+            chosen = (number, case, matches)
+            break
+        if chosen is None:
+            chosen = (number, case, matches)
+    if stopped is not None and (chosen is None or not chosen[2]):
+        chosen = stopped
+    elif stopped is not None and chosen is not None:
+        chosen = (chosen[0], chosen[1], [*chosen[2], *stopped[2]])
+    if chosen is None:
+        return diagnosis
+    number, case, matches = chosen
+    diagnosis.run = number
+    _tell(diagnosis, case, matches)
+    return diagnosis
+
+
+def examine(case: Case) -> list[Match]:
+    """The causes of one run, best first; empty when nothing failed."""
+    book, run = case.book, case.run
+    ready = run.ready_index
+    died = -1
+    if ready >= 0:
+        died = next((e.index for e in case.events if e.index > ready and e.kind != "info" and book.matches(book.died, e.text)), -1)
+    if ready >= 0 and died < 0:
+        # The server came up and did not die: only what is about reaching it can be wrong.
+        matches = [m for m in case.matches([e for e in case.events if e.index > ready]) if "ready" in m.rule.stages]
+        return _ordered(matches)
+    events = [e for e in case.events if e.index > ready] if ready >= 0 else case.events
+    plain = [e for e in events if not _set_aside(book, e)]
+    matches = case.matches(plain)
+    # A cause may be told in the words of a wrapper ("Worker failed with error 'No such file: ninja'").
+    matches += [m for m in case.matches([e for e in events if book.matches(book.wrappers, e.text)]) if m.rule.id not in {x.rule.id for x in matches}]
+    matches = _ordered(matches)
+    unknown = _unexplained(case, plain, {m.event.chain for m in matches if m.event.chain})
+    if unknown is not None and (not matches or _TIERS[matches[0].tier] > _TIERS["unknown"]):
+        matches = [unknown, *[m for m in matches if m.tier != rulebook.ADVICE]]
+    if not matches:
+        vanished = _vanished(case, events)
+        if vanished is not None:
+            return [vanished]
+        hung = _hung(case)
+        if hung is not None:
+            return [hung]
+    return matches
+
+
+def _set_aside(book: RuleBook, event: Event) -> bool:
+    return book.matches(book.wrappers, event.text) or book.matches(book.harmless, event.text)
+
+
+def _ordered(matches: list[Match]) -> list[Match]:
+    beaten = set()
+    for match in matches:
+        beaten.update(match.rule.over)
+    kept = [m for m in matches if m.cause not in beaten and m.rule.id not in beaten]
+    return sorted(kept or matches, key=lambda m: m.order)
+
+
+def _unexplained(case: Case, events: list[Event], explained: set[int]) -> Match | None:
+    """The earliest exception that no rule knows, or else the earliest error line."""
+    book = case.book
+    left = [
+        e
+        for e in events
+        if e.kind in (EXC, PROSE, ERROR) and not book.matches(book.consequences, e.text) and e.level != "WARNING"
+    ]
+    by_strength = (
+        [e for e in left if e.kind == EXC and e.has_traceback],
+        [e for e in left if e.kind == EXC],
+        [e for e in left if e.kind == ERROR],
+        [e for e in left if e.kind == PROSE],
+    )
+    for group in by_strength:
+        group = [e for e in group if e.chain not in explained or not e.chain]
+        if not group:
+            continue
+        event = _root_of_chain(group, group[0])
+        cause = "unknown"
+        name = event.type.rpartition(".")[2].partition("(")[0]
+        if name in _INTERNAL:
+            cause = "vllm_internal_bug"
+        match = Match(book.by_id["internal-bug" if cause == "vllm_internal_bug" else "unknown"], event, None, case)
+        match.tier = "unknown"
+        if event.bare or re.search(r"validation errors? for \w+$", event.text):
+            match.line_index = _telling_line(case, event)
+        return match
+    return None
+
+
+def _root_of_chain(events: list[Event], first: Event) -> Event:
+    chain = [e for e in events if e.chain == first.chain]
+    name = first.type.rpartition(".")[2]
+    if len(chain) > 1 and chain[1].link == "context" and name in _USUAL_CONTEXT:
+        return chain[-1]
+    return first
+
+
+def _telling_line(case: Case, event: Event) -> int:
+    """Where the message itself stands: the failed assertion, or the line below an empty exception."""
+    for other in case.events:
+        if other.kind == CODE and other.chain == event.chain:
+            return other.index
+    return event.next_index if event.next_index >= 0 else event.index
+
+
+def _vanished(case: Case, events: list[Event]) -> Match | None:
+    """The engine is gone and nothing above says why: only the kernel or a watchdog ends a process so."""
+    book = case.book
+    for event in events:
+        if event.kind != "info" and book.matches(book.wrappers, event.text):
+            match = Match(book.by_id["engine-vanished"], event, None, case)
+            match.line_index = -1
+            match.evidence.append(event.text)
+            return match
+    return None
+
+
+def _hung(case: Case) -> Match | None:
+    """The log simply ends at a place where starts are known to hang."""
+    rows = case.run.lines.lines
+    for index in range(case.run.last - 1, max(case.run.first, case.run.last - 40) - 1, -1):
+        text = rows[index].strip()
+        if not text or set(text) <= set("`"):
+            continue
+        for rule in case.book.rules:
+            if rule.last and case.book.matches(rule.last, text):
+                from wizard.diagnose.lines import parse
+
+                event = Event(PLAIN, index, parse(text).body.strip(), parse(text))
+                event.kind = next(iter(rule.kinds))
+                match = case.fits(rule, event, None)
+                if match is not None:
+                    return match
+        return None
+    return None
+
+
+# -- telling --------------------------------------------------------------------------------------------------
+
+
+def _tell(diagnosis: Diagnosis, case: Case, matches: list[Match]) -> None:
+    run = case.run
+    diagnosis.release = case.release
+    diagnosis.model = run.model
+    diagnosis.gpu = run.gpu
+    diagnosis.command = run.command
+    diagnosis.ready = run.ready_index >= 0
+    diagnosis.stage = NAMES[run.stage] if run.stage >= 0 else None
+    causes: set[str] = set()
+    for match in matches:
+        # A second cause is only told when it is a cause in its own right.
+        if match.cause in causes or (causes and match.tier not in (rulebook.CAUSE,) and match.rule.id != "sigterm-start"):
+            continue
+        causes.add(match.cause)
+        finding = _finding(case, match)
+        if len(causes) > 1 and finding.confidence == "high":
+            finding.confidence = "medium"
+        diagnosis.findings.append(finding)
+        if len(causes) >= MAX_FINDINGS:
+            break
+    _tell_errors(diagnosis, case)
+
+
+def _tell_errors(diagnosis: Diagnosis, case: Case) -> None:
+    book, lines = case.book, case.run.lines
+    for event in case.events:
+        if event.kind == "info":
+            continue
+        row = {"line_number": lines.numbers[event.index], "process": event.name or None, "text": event.text[:500], "times": case.collector.count(event)}
+        if book.matches(book.wrappers, event.text):
+            if len(diagnosis.wrappers) < 20:
+                diagnosis.wrappers.append(row)
+        elif event.kind == EXC and len(diagnosis.chains) < 40:
+            diagnosis.chains.append({**row, "chain": event.chain, "follows": event.link or None})
+
+
+def _finding(case: Case, match: Match) -> Finding:
+    lines = case.run.lines
+    index = match.line_index
+    if index >= 0 and match.rule.line:
+        index = _picked_line(case, match, index)
+    line = lines.lines[index].rstrip("\r") if index >= 0 else None
+    number = lines.numbers[index] if index >= 0 else None
+    fields = _Fields(match.fields)
+    finding = Finding(match.cause, _(match.title).format_map(fields), line, number, match.confidence)
+    finding.rule = match.rule.id
+    finding.explanation = _(match.explanation).format_map(fields)
+    finding.evidence = [e for e in (match.event.text[:500] if index >= 0 else None, *match.evidence) if e]
+    stage = case.run.stage_at(match.event.index)
+    if stage >= 0:
+        finding.evidence.append(_("stage reached: {stage}").format(stage=_(STAGE_TEXTS[NAMES[stage]])))
+    times = case.collector.count(match.event)
+    if times > 1:
+        finding.evidence.append(_("the same message {count} times").format(count=times))
+    finding.look = [_(text).format_map(fields) for text in match.rule.notes]
+    finding.fixes = list(match.extra_fixes)
+    if not match.drop_fixes:
+        finding.fixes += fixes_of(case, match.rule.fixes, match.fields)
+    return finding
+
+
+def _picked_line(case: Case, match: Match, index: int) -> int:
+    rows = case.run.lines.lines
+    for at in range(max(case.run.first, index - 5), min(case.run.last, index + 60)):
+        if case.book.matches(match.rule.line, rows[at]):
+            return at
+    return index
+
+
+class _Fields(dict):  # type: ignore[type-arg]
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def fixes_of(case: Case, rows: list[dict[str, Any]], fields: dict[str, Any]) -> list[Fix]:
+    """The fixes that apply: right for the release, with every figure known; flags as the release spells them."""
+    out = []
+    for row in rows:
+        if row.get("releases") and case.release and not within(case.release, row["releases"]):
+            continue
+        if row.get("when") and not all(case.holds(fact) for fact in str(row["when"]).split()):
+            continue
+        try:
+            fix = Fix(
+                _(row["summary"]).format(**fields),
+                {k: v.format(**fields) if isinstance(v, str) else v for k, v in row.get("flags", {}).items()},
+                {k: str(v).format(**fields) if v is not None else None for k, v in row.get("env", {}).items()},
+                [{k: str(v).format(**fields) for k, v in file.items()} for file in row.get("files", ())],
+                [str(c).format(**fields) for c in row.get("commands", ())],
+            )
+        except (KeyError, IndexError):
+            continue  # a figure that this log does not give
+        if fix.flags and case.release and not _accepted(case.release, fix.flags):
+            continue
+        out.append(fix)
+    return out
+
+
+def _accepted(release: str, flags: dict[str, Any]) -> bool:
+    """Whether the release takes all flags that are to be set (taking one away always works)."""
+    from wizard.releases import flag_spans, version_key
+
+    key = version_key(release)
+    if key[0] == (-1,):
+        return True
+    for flag, value in flags.items():
+        if value is None:
+            continue
+        runs = flag_spans(flag)
+        if not any(version_key(a) <= key for a, _b in runs):
+            return False
+        last = runs[-1][1]
+        from wizard.releases import newest
+
+        if key > version_key(last) and last != newest():
+            return False
+    return True
+
+
+STAGE_TEXTS = {
+    "arguments": N_("arguments read"),
+    "configuration": N_("configuration checked"),
+    "engine": N_("engine started"),
+    "loading": N_("loading the weights"),
+    "profiling": N_("weights loaded, measuring memory"),
+    "kv_cache": N_("KV cache sized"),
+    "graphs": N_("capturing CUDA graphs"),
+    "ready": N_("server ready"),
+    "serving": N_("serving requests"),
+}

@@ -1,0 +1,293 @@
+"""Lines -> what happened, per process: exceptions with their frames and chains, and other lines of note.
+
+Tracebacks of several processes may be interleaved; each process has its own state here. A pasted excerpt may
+begin in the middle of a traceback or have lost its indentation.
+"""
+
+from __future__ import annotations
+
+import re
+
+from wizard.diagnose.lines import Parsed, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from wizard.diagnose.reader import NumberedLines
+
+FRAME = re.compile(r'File "(?P<file>[^"]+)", line \d+(?:, in (?P<func>.+))?$')
+EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Failed|Failure|Timeout|Fault|NotFound|Unsupported|Died|Killed|StopIteration|NotImplemented|Warning|OutOfMemory|SerializationException)(?:\([\w.]*\))?)(?::\s?(?P<message>.*))?$"
+)
+_IN_TRACEBACK = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]*\))?)(?::\s(?P<message>.*)|:)?$")
+# An exception in the middle of prose, as people quote it.
+_QUOTED = re.compile(r"(?<![\w.])(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)): (?P<message>\S.*)$")
+_MARKS = frozenset("^~ \t")
+_CONTINUED_LINES = 60
+_FOREIGN_LINES = 400
+MAX_EVENTS_A_RUN = 4000
+
+EXC, CODE, ERROR, WARNING, PLAIN, PROSE = "exception", "code", "error", "warning", "plain", "prose"
+
+
+class Event:
+    """Something that a rule may name as the cause.
+
+    ``index`` is the place among the lines that were kept, ``text`` the message itself; ``frames`` joins the
+    files, functions and code of the traceback (innermost last); ``chain`` numbers the chain of exceptions that
+    it belongs to, ``link`` says how it follows the one before ("cause" or "context").
+    """
+
+    __slots__ = ("bare", "chain", "frames", "has_traceback", "index", "kind", "level", "link", "name", "next_index", "proc", "text", "type")
+
+    def __init__(self, kind: str, index: int, text: str, parsed: Parsed) -> None:
+        self.kind = kind
+        self.index = index
+        self.text = text
+        self.proc = parsed.proc
+        self.name = parsed.name
+        self.level = parsed.level
+        self.type = ""
+        self.frames = ""
+        self.chain = 0
+        self.link = ""
+        self.bare = False
+        self.has_traceback = False
+        self.next_index = -1  # first continued line of the message
+
+
+class _Stream:
+    """One process' traceback in the making."""
+
+    __slots__ = ("chain", "code_index", "code_text", "continued", "exc", "expects_code", "foreign", "frames", "level", "link", "open", "parsed")
+
+    def __init__(self) -> None:
+        self.frames: list[str] = []
+        self.open = False
+        self.expects_code = False
+        self.code_index = -1
+        self.code_text = ""
+        self.chain = 0
+        self.link = ""
+        self.exc: Event | None = None
+        self.level = ""
+        self.continued = 0
+        self.foreign = 0
+        self.parsed: Parsed | None = None
+
+    def start(self) -> None:
+        self.frames = []
+        self.open = True
+        self.expects_code = False
+        self.code_index = -1
+        self.code_text = ""
+        self.exc = None
+        self.foreign = 0
+
+
+class Collector:
+    """Feed lines one by one; :attr:`events` holds what came of them."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._streams: dict[str, _Stream] = {}
+        self._chains = 0
+        self._seen: dict[tuple[str, str], int] = {}
+
+    def feed(self, index: int, raw: str) -> None:
+        line = parse(raw)
+        body = line.body
+        text = body.strip()
+        key = f"{line.service}|{line.proc}"
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._streams[key] = _Stream()
+        if not text:
+            if stream.exc is not None and not stream.exc.bare and not line.level:
+                stream.continued += 5
+            return
+        if text.startswith("Traceback (most recent call last)"):
+            self._begin(stream, line)
+            return
+        first = text[0]
+        if first == "F" and FRAME.match(text):
+            self._frame(stream, line, text)
+            return
+        if first in "DT" and self._link(stream, text):
+            return
+        if stream.open:
+            if self._inside(stream, index, line, body, text):
+                return
+        elif stream.exc is not None and self._continues(stream, line, body, text):
+            exc = stream.exc
+            if exc.next_index < 0:
+                exc.next_index = index
+            event = Event(PLAIN, index, text, line)
+            event.level = exc.level
+            event.frames, event.chain, event.has_traceback = exc.frames, exc.chain, exc.has_traceback
+            if not _is_exception(text):
+                self._add(event)
+                return
+            stream.exc = None
+        self._loose(stream, index, line, text)
+
+    def finish(self) -> None:
+        """Close what is still open: an excerpt may end before its exception."""
+        for stream in self._streams.values():
+            if stream.open and stream.code_text and stream.parsed is not None:
+                event = Event(CODE, stream.code_index, stream.code_text, stream.parsed)
+                event.frames = "\n".join(stream.frames)
+                event.has_traceback = True
+                event.chain = stream.chain
+                self._add(event)
+            stream.open = False
+
+    # -- parts of a traceback ---------------------------------------------------------------------------------
+
+    def _begin(self, stream: _Stream, line: Parsed) -> None:
+        link, chain = stream.link, stream.chain
+        stream.start()
+        stream.link = link
+        if link:
+            stream.chain = chain
+        else:
+            self._chains += 1
+            stream.chain = self._chains
+        stream.level = line.level
+        stream.parsed = line
+
+    def _frame(self, stream: _Stream, line: Parsed, text: str) -> None:
+        if not stream.open:
+            self._begin(stream, line)
+        stream.parsed = line
+        stream.expects_code = True
+        if len(stream.frames) < 400:
+            stream.frames.append(text)
+        stream.foreign = 0
+
+    def _link(self, stream: _Stream, text: str) -> bool:
+        if text.startswith("During handling of the above exception"):
+            stream.link = "context"
+        elif text.startswith("The above exception was the direct cause"):
+            stream.link = "cause"
+        else:
+            return False
+        stream.exc = None
+        return True
+
+    def _inside(self, stream: _Stream, index: int, line: Parsed, body: str, text: str) -> bool:
+        """Whether the line is part of the open traceback."""
+        if line.level != stream.level and line.level:
+            stream.foreign += 1
+            if stream.foreign > _FOREIGN_LINES:
+                stream.open = False
+            return False
+        indented = body[:1] in " \t"
+        # Python names its own exceptions without a module; whatever is unindented behind frames ends the traceback.
+        found = EXCEPTION.match(text) if not indented or stream.expects_code is False else None
+        if found is None and not indented and stream.frames and not stream.expects_code:
+            found = _IN_TRACEBACK.match(text)
+        if found is not None and not (stream.expects_code and indented):
+            self._exception(stream, index, line, text, found)
+            return True
+        if stream.expects_code:
+            stream.expects_code = False
+            stream.code_index, stream.code_text = index, text
+            stream.frames.append(text)
+            return True
+        if not set(text) - _MARKS or text.startswith("[Previous line repeated"):
+            return True
+        if indented:
+            if len(stream.frames) < 400:
+                stream.frames.append(text)
+            return True
+        stream.foreign += 1
+        if stream.foreign > _FOREIGN_LINES:
+            stream.open = False
+        return False
+
+    def _exception(self, stream: _Stream, index: int, line: Parsed, text: str, found: re.Match[str]) -> None:
+        event = Event(EXC, index, text, line)
+        event.type = found["type"]
+        event.frames = "\n".join(stream.frames)
+        event.has_traceback = True
+        event.chain, event.link = stream.chain, stream.link
+        event.bare = not (found["message"] or "").strip()
+        if event.bare and stream.code_text:
+            code = Event(CODE, stream.code_index, stream.code_text, line)
+            code.type = event.type
+            code.frames, code.chain, code.link, code.has_traceback = event.frames, event.chain, event.link, True
+            self._add(code)
+        self._add(event)
+        stream.open = False
+        stream.link = ""
+        stream.exc = event
+        stream.continued = 0
+
+    def _continues(self, stream: _Stream, line: Parsed, body: str, text: str) -> bool:
+        exc = stream.exc
+        if exc is None or line.level != exc.level:
+            stream.exc = None
+            return False
+        stream.continued += 1
+        if stream.continued > _CONTINUED_LINES:
+            stream.exc = None
+            return False
+        return True
+
+    # -- lines outside of tracebacks --------------------------------------------------------------------------
+
+    def _loose(self, stream: _Stream, index: int, line: Parsed, text: str) -> None:
+        found = EXCEPTION.match(text)
+        if found is not None and line.level in ("", "ERROR", "CRITICAL") and not found["type"].endswith("Warning"):
+            event = Event(EXC, index, text, line)
+            event.type = found["type"]
+            event.bare = not (found["message"] or "").strip()
+            self._chains += 1
+            event.chain, event.link = (stream.chain, stream.link) if stream.link else (self._chains, "")
+            stream.link = ""
+            self._add(event)
+            stream.exc = event
+            stream.continued = 0
+            return
+        if line.level in ("ERROR", "CRITICAL"):
+            kind = ERROR
+        elif line.level == "WARNING" or (not line.level and "Warning: " in text):
+            kind = WARNING
+        elif line.level:
+            kind = "info"
+        else:
+            kind = PLAIN
+        event = Event(kind, index, text, line)
+        if kind == PLAIN:
+            quoted = _QUOTED.search(text) if ": " in text else None
+            if quoted is not None:
+                event.kind, event.type = PROSE, quoted["type"]
+        self._add(event)
+
+    def _add(self, event: Event) -> None:
+        # The same words again, as every worker and every layer prints them, tell nothing new.
+        key = (event.kind, event.text)
+        if key in self._seen:
+            self._seen[key] += 1
+            return
+        if len(self._seen) >= MAX_EVENTS_A_RUN:
+            return
+        self._seen[key] = 1
+        self.events.append(event)
+
+    def count(self, event: Event) -> int:
+        """How often the same message came."""
+        return self._seen.get((event.kind, event.text), 1)
+
+
+def _is_exception(text: str) -> bool:
+    return EXCEPTION.match(text) is not None
+
+
+def collect(lines: NumberedLines, first: int, last: int) -> Collector:
+    """Everything of note in ``lines[first:last]``."""
+    collector = Collector()
+    for index in range(first, last):
+        collector.feed(index, lines.lines[index])
+    collector.finish()
+    return collector
