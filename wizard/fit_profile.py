@@ -63,7 +63,12 @@ def compute_capability(request: FitRequest) -> float | None:
     known = card(request)
     text = request.compute_capability or (known.compute_capability if known is not None else None)
     match = re.match(r"(\d+)\.(\d+)", text or "")
-    return int(match.group(1)) + int(match.group(2)) / 10 if match else None
+    if match:
+        return int(match.group(1)) + int(match.group(2)) / 10
+    # a card without a name: of this size and in these releases it is most likely an RTX 5090
+    if known is None and 30.5 * GIB <= request.gpu_total_bytes <= 32.5 * GIB and version_key(request.release) >= (0, 9):
+        return 12.0
+    return None
 
 
 def is_hopper_class(request: FitRequest) -> bool:
