@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 pexpect = pytest.importorskip("pexpect")
+pyte = pytest.importorskip("pyte")
 if os.name == "nt":
     pytest.skip("needs a POSIX terminal", allow_module_level=True)
 
@@ -141,17 +143,39 @@ def test_arrow_keys_choose(tmp_path: Path) -> None:
     assert 'runtime = "local"' in (tmp_path / "walk" / "answers.toml").read_text()
 
 
+@pytest.mark.parametrize(("typed", "code"), [("y", 0), ("", 1)])
+def test_generate_asks_on_a_terminal(typed: str, code: int, tmp_path: Path) -> None:
+    child = spawn(tmp_path, "native-rtx5090", "generate", "--out", str(tmp_path / "walk"), term="dumb")
+    child.expect(r"\[y/N\] ")
+    assert "+set -euo pipefail" in child.before
+    child.send(typed + "\r")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == code
+    assert (tmp_path / "walk").exists() is (code == 0)
+
+
 def check_full_screen(tmp_path: Path, machine: str, size: tuple[int, int]) -> None:
-    """Enter alone through the full-screen walk; a press that comes too early waits or does nothing."""
+    """Enter alone through the full-screen walk, pressed whenever nothing more is being drawn."""
     code, wanted = generated(tmp_path, machine)
     assert code == 0
     child = spawn(tmp_path, machine, "--out", str(tmp_path / "walk"), size=size)
-    for _press in range(120):
-        if child.expect([pexpect.EOF, pexpect.TIMEOUT], timeout=0.5) == 0:
-            break
-        child.send("\r")
+    screen = pyte.Screen(size[1], size[0])
+    stream = pyte.Stream(screen)
+    deadline = time.monotonic() + 150
+    ended = False
+    while not ended and time.monotonic() < deadline:
+        before = list(screen.display)
+        ended = child.expect([pexpect.EOF, pexpect.TIMEOUT], timeout=0.4) == 0
+        stream.feed(child.before or "")
+        if not ended:
+            # What has been read is not to be fed again.
+            child.expect([r"(?s).+", pexpect.TIMEOUT], timeout=0)
+            if screen.display == before:
+                child.send("\r")
     child.close()
-    assert child.exitstatus == 0
+    assert ended, "\n".join(screen.display)
+    assert child.exitstatus == 0, "\n".join(screen.display)
     assert files(tmp_path / "walk") == wanted
 
 

@@ -36,17 +36,21 @@ def run(words: Sequence[str]) -> int:
 
 
 def _choose_language(words: Sequence[str]) -> None:
+    import os
+
     from wizard.i18n import set_language
 
     options = before_dashes(words)
+    chosen = None
     for at, word in enumerate(options):
         if word.startswith("--lang="):
-            set_language(word.partition("=")[2])
-            return
-        if word == "--lang" and at + 1 < len(options):
-            set_language(options[at + 1])
-            return
-    set_language(None)
+            chosen = word.partition("=")[2]
+        elif word == "--lang" and at + 1 < len(options):
+            chosen = options[at + 1]
+    if chosen:
+        # argparse has its own texts translated by what the environment says.
+        os.environ["LANGUAGE"] = chosen
+    set_language(chosen)
 
 
 def _runner(name: str) -> Callable[[argparse.Namespace], int]:
@@ -88,9 +92,16 @@ def _walk(args: argparse.Namespace) -> int:
         from wizard.faces.ask import run as ask
 
         return ask(args)
-    from wizard.faces.batch import start
+    from wizard.faces.tui.app import Start, walk_from
 
-    return start(args)
+    def prepare() -> Start:
+        # Called when the first picture stands: these rooms are too heavy to be loaded before it.
+        from wizard.faces import inputs
+
+        host, answers = inputs.open_machine(args), inputs.answers_from(args)
+        return Start(host, answers, inputs.secrets_from(args, os.environ), recipe_dirs=tuple(args.recipes))
+
+    return walk_from(prepare, lang=args.lang, debug=args.debug)
 
 
 def _is_windows(recorded: str | None) -> bool:

@@ -237,6 +237,8 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
     """The parser of one subcommand, or (None) of the walk."""
     import argparse
 
+    _translate_argparse()
+
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> None:  # type: ignore[override]
             raise BadInput(f"{message}. " + _("See {command} --help.").format(command=self.prog))
@@ -262,6 +264,34 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
             continue
         _add_common(common, option, metavar, help_)
     return parser
+
+
+# What argparse itself says, so that the catalogue of texts holds it.
+ARGPARSE_TEXTS = (
+    N_("usage: "),
+    N_("options"),
+    N_("positional arguments"),
+    N_("show this help message and exit"),
+    N_("expected one argument"),
+    N_("expected at least one argument"),
+    N_("argument %(argument_name)s: %(message)s"),
+    N_("invalid choice: %(value)r (choose from %(choices)s)"),
+    N_("invalid %(type)s value: %(value)r"),
+    N_("the following arguments are required: %s"),
+    N_("not allowed with argument %s"),
+)
+
+
+def _translate_argparse() -> None:
+    """argparse asks gettext's own default domain for its texts: let that be ours, in our language."""
+    import gettext
+    import os
+
+    from wizard import i18n
+
+    folder = os.path.join(os.path.dirname(__file__), "locale")  # noqa: PTH118, PTH120
+    gettext.bindtextdomain(i18n.DOMAIN, folder)
+    gettext.textdomain(i18n.DOMAIN)
 
 
 def _add_common(group: argparse._ArgumentGroup, option: str, metavar: str | None, help_: str) -> None:

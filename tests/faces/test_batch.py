@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,6 @@ def _few_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     real = recipes.load
 
     def load(extra: Any = ()) -> Any:
-        from dataclasses import replace
-
         book = real(extra)
         return replace(
             book,
@@ -173,6 +172,7 @@ def test_options_reach_the_plan_with_their_source(capfd: pytest.CaptureFixture[s
         (["--model", "/no/such/model"], "/no/such/model"),
         (["--model", "not an id"], "repository id"),
         (["--set", "max_num_batched_tokenz=1"], "max_num_batched_tokens"),
+        (["--set", "max_num_batched_tokenz=1", "--lang", "en"], "max_num_batched_tokens"),
     ],
 )
 def test_wrong_answers_give_2_and_name_the_key(
@@ -247,6 +247,78 @@ def test_a_folder_that_cannot_be_written_gives_1(tmp_path: Path, capfd: pytest.C
     (tmp_path / "file").write_text("x")
     assert main(["generate", "--yes", "--machine", NATIVE, "--out", str(tmp_path / "file")]) == 1
     assert "not a folder" in told(capfd)[1]
+
+
+def test_apply_wslconfig_edits_the_users_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The recorded machine's profile is moved to where this test may write."""
+    from wizard.faces import inputs
+    from wizard.plan import plan as make_plan
+
+    own = next((Path(WSL) / "files").rglob(".wslconfig")).read_bytes()
+    profile = tmp_path / "Users" / "user"
+    profile.mkdir(parents=True)
+    (profile / ".wslconfig").write_bytes(own)
+    real = inputs.load_session
+
+    def load_session(*args: Any, **more: Any) -> Any:
+        session, _plan = real(*args, **more)
+        wsl = replace(session.machine.wsl, wslconfig_path=str(profile / ".wslconfig"), wslconfig_bytes=own)
+        session = replace(session, machine=replace(session.machine, wsl=wsl))
+        return session, make_plan(session)
+
+    monkeypatch.setattr(inputs, "load_session", load_session)
+    monkeypatch.setattr(inputs, "is_recorded", lambda args: False)
+    words = ["generate", "--yes", "--machine", WSL, "--out", str(tmp_path / "out")]
+    assert main([*words, "--apply-wslconfig"]) == 0
+    out, _err = told(capfd)
+    assert "wsl --shutdown" in out
+    assert "Copy-Item" not in out
+    assert not (tmp_path / "out" / ".wslconfig").exists()
+    edited = (profile / ".wslconfig").read_bytes()
+    assert edited != own
+    # Comments, order and line ends stay: every line of the user's that is not one of ours is still there.
+    assert [x for x in own.splitlines(keepends=True) if x.lstrip().startswith(b"#")] == [
+        x for x in edited.splitlines(keepends=True) if x.lstrip().startswith(b"#")
+    ]
+    backups = [p for p in profile.iterdir() if p.name != ".wslconfig"]
+    assert [p.read_bytes() for p in backups] == [own]
+    assert main(["undo"]) == 0
+    assert files(profile) == {".wslconfig": own}
+    # Meanwhile changed by somebody else: nothing is written at all.
+    (profile / ".wslconfig").write_bytes(own + b"# new\r\n")
+    assert main([*words, "--apply-wslconfig"]) == 1
+    assert "changed since it was read" in told(capfd)[1]
+    assert not (tmp_path / "out").exists()
+
+
+def test_apply_wslconfig_elsewhere_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from wizard.faces import inputs
+
+    monkeypatch.setattr(inputs, "is_recorded", lambda args: False)
+    assert (
+        main(["generate", "--yes", "--machine", NATIVE, "--apply-wslconfig", "--out", str(tmp_path / "o")])
+        == 2
+    )
+    assert "not WSL2" in told(capfd)[1]
+
+
+def test_a_relative_model_folder_is_taken_from_where_one_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wizard.faces.inputs import local_source
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "Mine").mkdir(parents=True)
+    assert local_source("models/Mine") == str(tmp_path / "models" / "Mine")
+    assert local_source("./models/Mine") == str(tmp_path / "models" / "Mine")
+    assert local_source("Qwen/Qwen3-8B") == "Qwen/Qwen3-8B"
+    assert local_source("~/models") == "~/models"
+    assert local_source("") == ""
+    assert local_source("a\0b") == "a\0b"
 
 
 # -- secrets ------------------------------------------------------------------------------------------------------

@@ -313,6 +313,8 @@ class _Walk:
             say("  " + _("No model is chosen."))
             say()
             return
+        if not self.recorded:
+            source = inputs.local_source(source)
         if current is None or source != str(current):
             assert self.walk.session is not None
             self.walk.use(look_at_model(self.walk.session, self.host, source))
@@ -405,12 +407,20 @@ class _Walk:
     def _offer_writing(self) -> int | None:
         """Show what would be written and act on what the user says; None: look again."""
         assert self.walk.session is not None
-        changes, plan = writing.changes_for(self.walk.session, self.plan, str(self.plan.value("out_dir")))
+        out = str(self.plan.value("out_dir"))
+        changes, plan = writing.changes_for(self.walk.session, self.plan, out)
         self._tell_changes(changes, plan)
+        in_place = self._own_wslconfig(plan)
+        own = (
+            [Option("own", _("write them, and change {path} itself").format(path=in_place))]
+            if in_place
+            else []
+        )
         picked = self.ask.choose(
             _("What now?"),
             [
                 Option("write", _("write these files")),
+                *own,
                 Option("show", _("show every file line by line")),
                 Option("change", _("change an answer")),
                 Option("folder", _("write to another folder")),
@@ -421,6 +431,9 @@ class _Walk:
         )
         say()
         if picked == "write":
+            return self._write(plan, changes)
+        if picked == "own":
+            changes, plan = writing.changes_for(self.walk.session, self.plan, out, apply_wslconfig=True)
             return self._write(plan, changes)
         if picked == "show":
             for change in changes:
@@ -433,6 +446,11 @@ class _Walk:
             say(_("Nothing was written. Your answers are kept for the next start."))
             return 1
         return None
+
+    def _own_wslconfig(self, plan: Plan) -> str | None:
+        """The user's own .wslconfig, when it can be changed from here and has to be."""
+        wsl = plan.machine.wsl
+        return None if self.recorded or wsl is None or not plan.wsl_changes else wsl.wslconfig_path
 
     @staticmethod
     def _tell_changes(changes: list[Change], plan: Plan) -> None:

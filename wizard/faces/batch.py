@@ -316,6 +316,8 @@ def generate(args: argparse.Namespace) -> int:
             )
         )
     session, made = inputs.load_session(host, args)
+    if args.apply_wslconfig and not session.machine.is_wsl2:
+        raise BadInput(_("--apply-wslconfig: this machine is not WSL2, so it has no .wslconfig."))
     if made.blockers:
         if args.json:
             print_json(_generate_json(made, None, written=False))
@@ -470,22 +472,3 @@ def record(args: argparse.Namespace) -> int:
             ).format(folder=folder, files=made.files, commands=made.commands)
         )
     return 0
-
-
-# -- the full-screen walk -------------------------------------------------------------------------------------
-
-
-def start(args: argparse.Namespace) -> int:
-    """Open the full-screen walk."""
-    import os
-
-    from wizard.faces.tui import app
-
-    return app.run(
-        inputs.open_machine(args),
-        inputs.answers_from(args),
-        recipe_dirs=args.recipes,
-        lang=args.lang,
-        debug=args.debug,
-        secrets=inputs.secrets_from(args, os.environ),
-    )

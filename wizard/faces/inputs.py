@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,7 @@ def answers_from(args: argparse.Namespace) -> Answers:
         question = QUESTIONS.get(name)
         cli[name] = text if question is None else parse_value(question, text)
     if args.model is not None:
-        cli["model"] = _local(args.model)
+        cli["model"] = args.model if is_recorded(args) else local_source(args.model)
     if args.release is not None:
         cli["release"] = args.release
     if args.runtime is not None:
@@ -89,9 +89,10 @@ def out_folder(text: str) -> str:
     return os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111 - a text, kept as it was given
 
 
-def _local(source: str) -> str:
-    """A relative path means the folder that the user stands in."""
-    return str(Path.cwd() / source) if source.startswith(("./", "../")) or source in (".", "..") else source
+def local_source(source: str) -> str:
+    """A relative path means the folder that the user stands in, also one that looks like a repository id."""
+    relative = not source.startswith(("/", "~")) and "\0" not in source
+    return os.path.abspath(source) if relative and source and os.path.exists(source) else source  # noqa: PTH100, PTH110
 
 
 def _short(text: str) -> str:
@@ -170,13 +171,14 @@ def load_session(
     if any(loose.values()):
         for layer, table in loose.items():
             for key, value in table.items():
-                session = set_answer(session, plan, key, _as_text(value), layer)
+                session = set_answer(session, plan, key, as_text(value), layer)
         plan = make_plan(session)
     check_answers(session, plan)
     return session, plan
 
 
-def _as_text(value: Value) -> str:
+def as_text(value: Value) -> str:
+    """A value as ``--set`` spells it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -197,7 +199,7 @@ def check_answers(session: Session, plan: Plan) -> None:
             where = _("answers file") if layer is Layer.FILE else "--set"
             raise BadInput(
                 _("{where}: {key}={value}: {wrong}").format(
-                    where=where, key=key, value=_short(_as_text(value)), wrong=wrong
+                    where=where, key=key, value=_short(as_text(value)), wrong=wrong
                 )
             )
 
@@ -214,10 +216,3 @@ def _malformed(question: Question, plan: Plan, value: Value) -> str | None:
             None if isinstance(value, int) and 1 <= value <= 65535 else _("Must be a port from 1 to 65535.")
         )
     return question.error(plan, value)
-
-
-def summary_of(words: Sequence[str]) -> str:
-    """Options as one line, for texts that tell what to type."""
-    import shlex
-
-    return " ".join(shlex.quote(w) for w in words)
