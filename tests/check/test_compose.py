@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from wizard.check import compose
-from wizard.check.commands import Report, check_text, run
+from wizard.check.commands import Place, Report, check_text, run
 from wizard.errors import BadInput
 from wizard.host import open_host
 from wizard.probes import run_all
@@ -128,7 +128,8 @@ def test_gpu_forms() -> None:
 
 
 def test_model_too_large_and_fp8_cache_on_this_machine() -> None:
-    machine = run_all(open_host(MACHINES / "wsl2-2x-rtx3090"))
+    host = open_host(MACHINES / "wsl2-2x-rtx3090")
+    place = Place(run_all(host), host)
     report = check(
         service(
             """
@@ -137,7 +138,7 @@ def test_model_too_large_and_fp8_cache_on_this_machine() -> None:
             command: ["Qwen/Qwen3-Coder-70B-FP8", "--kv-cache-dtype", "fp8_e4m3", "--tensor-parallel-size", "2"]
             """
         ),
-        machine=machine,
+        place=place,
     )
     kinds = found(report)
     assert "model" in kinds

@@ -178,3 +178,11 @@ def test_whatever_the_catalogue_allows_is_accepted(data: st.DataObject) -> None:
 def test_json_output_of_problems_is_plain() -> None:
     problem = check_argv(["m", "--task", "x"], "0.33.0")[0]
     assert json.dumps(problem.__dict__)
+
+
+@pytest.mark.parametrize("version", ["0.8.5", "0.10.2", "0.11.2", "0.12.0", "0.33.0"])
+@pytest.mark.parametrize("words", [["-O1"], ["-O", "3"], ["-O=2"]])
+def test_the_o_flag_of_every_age(version: str, words: list[str]) -> None:
+    if version == "0.8.5" and words == ["-O=2"]:
+        return  # argparse alone reads it there, and hands "=2" on in some Python versions
+    assert check_argv(["m", *words], version) == []

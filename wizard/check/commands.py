@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
     from wizard.facts import Machine
+    from wizard.host import Host
 
 
 @dataclass
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     parser.add_argument("--release", metavar="V", help=_("the vLLM release (default: that of the image, else the newest known)"))
+    parser.add_argument("--here", action="store_true", help=_("also hold it against this machine: its GPUs, their memory, WSL"))
     parser.add_argument("--write", action="store_true", help=_("repair the file in place; a backup is kept and the difference is shown"))
 
 
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace | list[str]) -> int:
     chosen = _parse(args) if isinstance(args, list) else args
     words: list[str] = list(chosen.words)
     as_json = bool(getattr(chosen, "json", False))
-    machine = _machine(getattr(chosen, "machine", None))
+    machine = _machine(getattr(chosen, "machine", None), chosen.here)
     if not words:
         raise BadInput(_("Give a file, - for standard input, or a command after --."))
     path = _as_file(words)
@@ -95,13 +97,22 @@ def _parse(words: list[str]) -> argparse.Namespace:
     return chosen
 
 
-def _machine(folder: str | None) -> Machine | None:
-    if folder is None:
+@dataclass(frozen=True)
+class Place:
+    """The machine that a command is held against."""
+
+    machine: Machine
+    host: Host
+
+
+def _machine(folder: str | None, here: bool) -> Place | None:
+    if folder is None and not here:
         return None
     from wizard.host import open_host
     from wizard.probes import run_all
 
-    return run_all(open_host(folder))
+    host = open_host(folder)
+    return Place(run_all(host), host)
 
 
 def _as_file(words: list[str]) -> str | None:
@@ -148,54 +159,59 @@ def release_for(command: extract.Command, asked: str | None) -> tuple[Release, l
     return release, notes
 
 
-def check_words(words: list[str], asked: str | None = None, machine: Machine | None = None) -> Report:
+def check_words(words: list[str], asked: str | None = None, place: Place | None = None) -> Report:
     """A command given as words, or as one text."""
     command = extract.from_argv(words)
-    return _report([command], asked, machine)
+    return _report([command], asked, place)
 
 
-def check_text(text: str, name: str, asked: str | None = None, machine: Machine | None = None) -> Report:
+def check_text(text: str, name: str, asked: str | None = None, place: Place | None = None) -> Report:
     """A file's text; ``name`` tells its kind where the content does not."""
     kind = extract.file_kind(name, text)
     if kind == "compose":
-        return _check_compose(text, name, asked, machine)
+        return _check_compose(text, name, asked, place)
     if kind == "config":
-        return _check_config(text, name, asked, machine)
+        return _check_config(text, name, asked, place)
     if kind == "env":
-        return _check_env(text, name, asked, machine)
+        return _check_env(text, name, asked, place)
     commands = extract.from_text(text, script=kind == "shell")
     if not commands:
         raise BadInput(
             _("{name}: no vLLM command was found (vllm serve ..., docker run ... vllm/vllm-openai ..., python -m vllm.entrypoints.openai.api_server ...).").format(name=name)
         )
-    report = _report(commands, asked, machine)
+    report = _report(commands, asked, place)
     report.original = text
     report.repaired = rewrite.rewrite_text(text, report.verdicts)
     return report
 
 
-def _report(commands: list[extract.Command], asked: str | None, machine: Machine | None) -> Report:
+def _report(commands: list[extract.Command], asked: str | None, place: Place | None) -> Report:
     verdicts, notes = [], []
     for command in commands:
         release, said = release_for(command, asked)
         notes += said
         if not release.exact and asked is not None:
             notes.append(_("{asked} is not known: checked against {version}, the nearest older release.").format(asked=asked, version=release.version))
-        verdicts.append(judge(command, release, machine))
+        verdict = judge(command, release, place.machine if place else None)
+        if place is not None:
+            from .memory import conflicts
+
+            verdict.problems += conflicts(verdict, place.machine, place.host)
+        verdicts.append(verdict)
     problems = [p for v in verdicts for p in v.problems]
     return Report(verdicts, problems, all(v.accepted for v in verdicts), notes=notes)
 
 
-def _check_compose(text: str, name: str, asked: str | None, machine: Machine | None) -> Report:
+def _check_compose(text: str, name: str, asked: str | None, place: Place | None) -> Report:
     data = compose.load_yaml(text, name)
     commands = compose.commands_of(data, text, name)
     if not commands:
         raise BadInput(_("{name}: no service runs vLLM.").format(name=name))
     around: list[ArgProblem] = []
     for command in commands:
-        command.problems = compose.faults(data, text, command, machine)
+        command.problems = compose.faults(data, text, command, place.machine if place else None)
         around += command.problems
-    report = _report(commands, asked, machine)
+    report = _report(commands, asked, place)
     report.accepted = report.accepted and not any(p.refused for p in around)
     rewrite.rewrite_compose(data, report.verdicts, around)
     report.original, report.repaired = text, rewrite.dump_yaml(data, text)
@@ -204,11 +220,11 @@ def _check_compose(text: str, name: str, asked: str | None, machine: Machine | N
     return report
 
 
-def _check_config(text: str, name: str, asked: str | None, machine: Machine | None) -> Report:
+def _check_config(text: str, name: str, asked: str | None, place: Place | None) -> Report:
     data = compose.load_yaml(text, name)
     release = releases.load(asked or "latest")
     command = config_file.command_of(data, name, release)
-    report = _report([command], asked, machine)
+    report = _report([command], asked, place)
     config_file.rewrite(data, report.verdicts[0])
     report.original, report.repaired = text, rewrite.dump_yaml(data, text)
     if not report.verdicts[0].changed:
@@ -216,7 +232,7 @@ def _check_config(text: str, name: str, asked: str | None, machine: Machine | No
     return report
 
 
-def _check_env(text: str, name: str, asked: str | None, machine: Machine | None) -> Report:
+def _check_env(text: str, name: str, asked: str | None, place: Place | None) -> Report:
     """Variables only; arguments that a variable holds (VLLM_ARGS="--port ...") are judged as well."""
     env: dict[str, str] = {}
     words: list[str] = []
@@ -237,7 +253,7 @@ def _check_env(text: str, name: str, asked: str | None, machine: Machine | None)
         else:
             env[key] = plain
     command = extract.Command("env", [Word(w, w, 0, 0) for w in words], "serve", env=env)
-    report = _report([command], asked, machine)
+    report = _report([command], asked, place)
     # A secret in a file of its own is where it belongs.
     for verdict in report.verdicts:
         verdict.problems = [p for p in verdict.problems if not (p.kind == "conflict" and p.flag in env)]

@@ -340,6 +340,12 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
             only_positionals = True
             position += 1
             continue
+        if token.startswith("-O") and release.parser.o_flag != "attached":
+            taken = _o_flag(argv, position, release)
+            if taken is not None:
+                found.append(taken)
+                position += len(taken.tokens)
+                continue
         name, equals, attached = token.partition("=")
         option, how = find_option(release, name)
         keys = tuple(normal_spelling(name).split(".")[1:]) if "dotted" in how or (
@@ -349,12 +355,6 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
             found.append(Argument((token,), token[:2], option, how, (token[2:],), attached=True))
             position += 1
             continue
-        if token.startswith("-O") and release.parser.o_flag != "attached":
-            taken = _o_flag(argv, position, release)
-            if taken is not None:
-                found.append(taken)
-                position += len(taken.tokens)
-                continue
         values = [attached] if equals else []
         end = position + 1
         if not equals:

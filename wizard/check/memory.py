@@ -1,0 +1,146 @@
+"""Whether a command's model fits this machine's GPUs with these options: the fit's own arithmetic."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from wizard.i18n import _
+from wizard.releases.parse import BadValue, human_int
+from wizard.releases.types import ArgProblem
+
+from .judge import Verdict
+
+if TYPE_CHECKING:
+    from wizard.facts import Gpu, Machine
+    from wizard.host import Host
+    from wizard.models.info import ModelInfo
+
+GIB = 1 << 30
+
+
+def conflicts(verdict: Verdict, machine: Machine, host: Host) -> list[ArgProblem]:
+    """What the machine's GPUs are too small for, or a tensor parallel size that does not divide the model."""
+    info = model_info(verdict.model, machine, host)
+    gpus = _same_gpus(machine)
+    if info is None or not gpus:
+        return []
+    from wizard.fit import fit, tp_problem
+
+    request = fit_request(verdict, machine, gpus)
+    problem = tp_problem(info, request.tensor_parallel_size)
+    if problem:
+        return [ArgProblem("--tensor-parallel-size", "conflict", problem, accepted=True)]
+    result = fit(info, request)
+    if result.fits or not result.certain or not result.problems:
+        return []
+    fitting = result.max_model_len_that_fits
+    return [
+        ArgProblem(
+            "--max-model-len" if fitting else "--model",
+            "conflict",
+            _("not enough GPU memory: {problem}").format(problem=result.problems[0]),
+            replacement=f"--max-model-len {fitting}" if fitting else None,
+            accepted=True,
+        )
+    ]
+
+
+def model_info(model: str | None, machine: Machine, host: Host) -> ModelInfo | None:
+    """The model as it lies on the machine, or as a recipe knows it; None where neither is so."""
+    if not model or "$" in model:
+        return None
+    from wizard import recipes
+    from wizard.models.inspect import inspect
+
+    path = machine.home + model[1:] if model.startswith("~/") else model
+    if path.startswith("/"):
+        return inspect(host, path) if host.exists(path) else None
+    hit = recipes.load([]).find(model)
+    return hit[1].model_info() if hit is not None else None
+
+
+def _same_gpus(machine: Machine) -> list[Gpu]:
+    """The largest group of equal GPUs whose memory is known."""
+    groups: dict[str, list[Gpu]] = {}
+    for gpu in machine.gpu.gpus:
+        if gpu.vram_total_bytes.value:
+            groups.setdefault(gpu.name, []).append(gpu)
+    return max(groups.values(), key=len, default=[])
+
+
+def fit_request(verdict: Verdict, machine: Machine, gpus: list[Gpu]) -> Any:
+    """The options of the repaired command, as the fit takes them."""
+    from wizard.fit import FitRequest
+
+    values = _values(verdict)
+    frees = [g.vram_free_bytes.value for g in gpus]
+    free = min(f for f in frees if f is not None) if all(f is not None for f in frees) else None
+    tensor = _whole(values, "tensor_parallel_size") or 1
+    pipeline = _whole(values, "pipeline_parallel_size") or 1
+    lora = "enable_lora" in values
+    return FitRequest(
+        release=verdict.release.version,
+        gpu_total_bytes=min(g.vram_total_bytes.value or 0 for g in gpus),
+        gpu_free_bytes=free,
+        gpu_name=gpus[0].name,
+        compute_capability=gpus[0].compute_capability.value,
+        gpus=max(len(gpus), tensor * pipeline),
+        tensor_parallel_size=tensor,
+        pipeline_parallel_size=pipeline,
+        expert_parallel="enable_expert_parallel" in values,
+        gpu_memory_utilization=_number(values, "gpu_memory_utilization"),
+        kv_cache_memory_bytes=_whole(values, "kv_cache_memory_bytes"),
+        max_model_len=_whole(values, "max_model_len"),
+        max_num_seqs=_whole(values, "max_num_seqs"),
+        max_num_batched_tokens=_whole(values, "max_num_batched_tokens"),
+        kv_cache_dtype=values.get("kv_cache_dtype") or "auto",
+        dtype=values.get("dtype") or "auto",
+        quantization=values.get("quantization"),
+        enforce_eager="enforce_eager" in values,
+        cpu_offload_bytes=int((_number(values, "cpu_offload_gb") or 0) * GIB),
+        lora_slots=(_whole(values, "max_loras") or 1) if lora else 0,
+        max_lora_rank=_whole(values, "max_lora_rank") or 16,
+        limit_mm_per_prompt=_limits(values.get("limit_mm_per_prompt")),
+        skip_mm_profiling="skip_mm_profiling" in values,
+        language_model_only="language_model_only" in values,
+        wsl=machine.is_wsl2,
+    )
+
+
+def _values(verdict: Verdict) -> dict[str, str]:
+    from wizard.releases.parse import take_apart
+
+    found: dict[str, str] = {}
+    for argument in take_apart(verdict.argv, verdict.release):
+        option = argument.option
+        if option is None or argument.keys:
+            continue
+        if option.kind == "flag" and argument.flag.startswith(("--no-", "--disable-")) and argument.flag != option.flag:
+            found.pop(option.dest, None)
+            continue
+        found[option.dest] = argument.values[0] if argument.values else ""
+    return found
+
+
+def _whole(values: dict[str, str], dest: str) -> int | None:
+    try:
+        number = human_int(values[dest])
+    except (KeyError, BadValue):
+        return None
+    return number if number > 0 else None
+
+
+def _number(values: dict[str, str], dest: str) -> float | None:
+    try:
+        return float(values[dest])
+    except (KeyError, ValueError):
+        return None
+
+
+def _limits(text: str | None) -> dict[str, int] | None:
+    try:
+        data = json.loads(text or "")
+    except ValueError:
+        return None
+    return {str(k): v for k, v in data.items() if isinstance(v, int)} if isinstance(data, dict) else None
