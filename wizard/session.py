@@ -122,6 +122,8 @@ class Session:
         return replace(self, models={**self.models, source: info})
 
 
+THIS_MACHINE = "this machine"  # the real host's name; a recorded machine has another and asks no network
+
 # Environment variables that change what is generated (mirrors, caches, proxies); no secret among them.
 KEPT_ENVIRONMENT = (
     "HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "VLLM_USE_MODELSCOPE", "MODELSCOPE_CACHE",
@@ -222,6 +224,11 @@ def look_at_model(session: Session, host: Host, source: str) -> Session:
                 "“{source}” is neither a folder nor a repository id (owner/name). Give the full path, starting with / or ~."
             ).format(source=source)
         )
+    if host.name == THIS_MACHINE:
+        from wizard.models.remote import inspect_remote
+
+        # Small files only. Without a network the record says what is missing, and the plan says so.
+        return session.with_model(source, inspect_remote(source, host.env))
     # Known by name only: nothing can be computed, and the plan says so.
     return session.with_model(
         source, ModelInfo(source=source, is_local=False, repo_id=source, kv_layout_known=False)

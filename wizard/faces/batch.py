@@ -216,6 +216,8 @@ def _machine_line(plan: Plan) -> str:
 def fit_rows(plan: Plan) -> list[tuple[str, str]]:
     fit = plan.fit
     assert fit is not None
+    if plan.model is not None and plan.model.weight_bytes is None:
+        return [(_("Memory"), _("not known: the size of the weights is not known"))]
     tokens = fit.kv_cache_tokens
     text = _(
         "weights {weights:.1f}, activations {activation:.1f}, other {other:.1f}, KV cache {kv:.1f} of {budget:.1f} GiB per GPU"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard import releases
 from wizard.facts import MountKind, Severity
+from wizard.fit import ways_out
 from wizard.fit_types import FitResult
 from wizard.i18n import _
 from wizard.models.info import LoraAdapter, ModelInfo
@@ -96,7 +97,7 @@ def plan(session: Session) -> Plan:
         bed,
     )
     _folder(draft)
-    _judge_fit(draft, info, sized.result)
+    result = _judge_fit(draft, info, recipe, sized, len(bed.gpus))
     wsl, changes = plan_wsl(draft, info, len(sized.gpus), sized)
     _leftovers(draft, release.version)
     made = Plan(
@@ -115,7 +116,7 @@ def plan(session: Session) -> Plan:
         decisions=tuple(draft.decisions.values()),
         warnings=tuple(draft.warnings),
         blockers=tuple(draft.blockers),
-        fit=sized.result,
+        fit=result,
         gpus=sized.gpus,
         move=move,
         wsl=wsl,
@@ -295,7 +296,7 @@ def _choose_model(
         if issue.fatal:
             draft.block(
                 "model_" + issue.code,
-                _("The model's files have a fault."),
+                _("The model's files have a fault.") if info.is_local else _("Nothing is known of this model."),
                 f"{issue.file}: {issue.message}" if issue.file else issue.message,
             )
         else:
@@ -650,23 +651,29 @@ def _ada(capability: str) -> bool:
     return rt._key(capability) >= (8, 9)
 
 
-def _judge_fit(draft: Draft, info: ModelInfo, result: FitResult) -> None:
+def _judge_fit(
+    draft: Draft, info: ModelInfo, recipe: tuple[Recipe, Variant] | None, sized: Sized, gpus: int
+) -> FitResult:
+    """Say whether it fits; when it does not, with the nearest ways out, each computed."""
+    result = sized.result
     if not result.certain:
         draft.warn(
-            "fit_uncertain", _("How much memory this model needs is not certain."), " ".join(result.notes)
+            "fit_uncertain", _("How much memory this model needs is not certain."), rt._sentence("; ".join(result.notes))
         )
     if result.fits:
-        return
-    ways = "; ".join(w.text for w in result.ways_out)
-    detail = " ".join(result.problems) or _("It is larger than the memory that is free.")
-    if ways:
-        detail += " " + _("Ways out: {ways}.").format(ways=ways)
+        return result
+    variants = [v.model_info() for v in recipe[0].variants if v.model_id != info.repo_id] if recipe else []
+    result = replace(result, ways_out=ways_out(info, sized.request, variants=variants, gpus=max(1, gpus)))
+    detail = rt._sentence(" ".join(result.problems) or _("It is larger than the memory that is free."))
+    if result.ways_out:
+        detail += " " + _("Ways out: {ways}.").format(ways="; ".join(w.text for w in result.ways_out))
     if info.weight_bytes is None:
         draft.warn(
             "fit_unknown", _("The model's size is not known here, so nothing says that it fits."), detail
         )
-        return
-    draft.block("does_not_fit", _("The model does not surely fit."), detail)
+    else:
+        draft.block("does_not_fit", _("The model does not surely fit."), detail)
+    return result
 
 
 # -- access ---------------------------------------------------------------------------------------------------------

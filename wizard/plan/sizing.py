@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from wizard.facts import Gpu, Machine, Vendor
-from wizard.fit import fit, valid_tp
+from wizard.fit import choose_utilization, fit, valid_tp
 from wizard.fit_types import FitRequest, FitResult
 from wizard.i18n import _
 from wizard.models.info import ModelInfo
@@ -14,10 +14,6 @@ from wizard.plan.intents import Intent, media_limit
 from wizard.session import Value
 
 GIB = 1 << 30
-# vLLM measures free memory after its CUDA context is made, which takes about 0.4 GiB; on a Windows desktop
-# what the display holds moves by about 0.2 GiB from one minute to the next.
-CONTEXT_BYTES = int(0.4 * GIB)
-DESKTOP_SWING_BYTES = int(0.2 * GIB)
 ROOMY = 4.0  # requests of full length that should find room at once
 LEAST_LENGTH = 2048  # below this a server is of no use: no plan is proposed
 
@@ -73,23 +69,11 @@ def usable_gpus(machine: Machine, device: str) -> tuple[Gpu, ...]:
 
 def utilization(bed: Bed) -> tuple[float, str]:
     """The share of total memory to ask for, from what is free now, and why."""
-    default = bed.default_utilization
-    total, free = bed.total_bytes, bed.free_bytes
-    if not total:
-        return default, _("vLLM's default")
-    if free is None:
-        return default, _("vLLM's default; how much of the GPU is free could not be measured")
-    margin = CONTEXT_BYTES + (DESKTOP_SWING_BYTES if bed.wsl else 0)
-    reach = int((free - margin) / total * 100) / 100
-    held = (total - free) / GIB
-    if reach >= default:
-        return default, _("vLLM's default; {held:.1f} GiB of {total:.1f} GiB are held by others").format(
-            held=held, total=total / GIB
-        )
-    holder = _("the Windows desktop and its programs hold") if bed.wsl else _("other programs hold")
-    return max(reach, 0.05), _(
-        "{holder} {held:.1f} GiB of {total:.1f} GiB; a higher share would stop the start"
-    ).format(holder=holder, held=held, total=total / GIB)
+    if not bed.total_bytes:
+        return bed.default_utilization, _("vLLM's default")
+    share, reason = choose_utilization(bed.total_bytes, bed.free_bytes, bed.default_utilization, wsl=bed.wsl)
+    # Every face shows the value beside its reason.
+    return max(share, 0.05), reason.removeprefix(f"{share:.2f}: ")
 
 
 class _Fitter:
