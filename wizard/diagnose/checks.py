@@ -99,7 +99,7 @@ def _replacement(match: Match, flag: str, gone: Fix) -> Fix:
     from wizard import releases
 
     try:
-        problems = releases.check_argv(match.case.release or "latest", ["some/model", flag])
+        problems = releases.check_argv(["some/model", flag], match.case.release or "latest")
     except Exception:  # the catalogue must not keep a diagnosis from being told
         problems = []
     for problem in problems:
@@ -163,6 +163,8 @@ def free_memory(match: Match) -> bool:
     try:
         free, total, wanted = float(fields["free"]), float(fields["total"]), float(fields["wanted"])
     except (KeyError, ValueError):
+        return True
+    if total <= 0:
         return True
     used = total - free
     share = max(0.0, int((free - 0.15) / total * 100) / 100)

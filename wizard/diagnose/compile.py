@@ -27,7 +27,7 @@ OTHER_FIELDS = (
     "match", "no_match", "look",
 )  # fmt: skip
 FIX_FIELDS = ("summary", "flags", "env", "files", "commands", "releases", "when")
-KINDS = ("exception", "code", "error", "warning", "plain", "prose", "info")
+KINDS = ("exception", "code", "detail", "error", "warning", "tool", "plain", "prose", "info")
 STRUCTURE = "structure.yaml"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from wizard.diagnose import rulebook
-from wizard.diagnose.events import CODE, ERROR, EXC, PLAIN, PROSE, WARNING, Collector, Event, collect
+from wizard.diagnose.events import CODE, ERROR, EXC, INFO, PLAIN, PROSE, WARNING, Collector, Event, collect
 from wizard.diagnose.run_facts import NAMES, Run, runs_of
 from wizard.i18n import N_, _
 
@@ -150,15 +150,15 @@ class Match:
 
     @property
     def order(self) -> tuple[int, int, int, int]:
-        return (_TIERS[self.tier], self.strength, self.event.index, -self.rule.priority)
+        return (self.strength, _TIERS[self.tier], self.event.index, -self.rule.priority)
 
     @property
     def strength(self) -> int:
-        if self.event.kind == PROSE:
-            return 2
-        if self.event.kind == "info" or (self.event.kind == WARNING and self.tier != rulebook.CAUSE):
+        """0 for what a program reports as its failure, 1 for warnings, quotations and chance hits in other text."""
+        kind = self.event.kind
+        if kind == PROSE or (kind == PLAIN and self.case.structured):
             return 1
-        return 0
+        return int(kind == INFO or (kind == WARNING and self.tier != rulebook.CAUSE))
 
 
 class Case:
@@ -170,6 +170,8 @@ class Case:
         self.known = known
         self.collector: Collector = collect(run.lines, run.first, run.last)
         self.events = self.collector.events
+        # With tracebacks or errors of loggers in the log, other lines are commands, scripts and prose.
+        self.structured = any(e.has_traceback or e.kind == ERROR for e in self.events)
         self._release: list[str | None] = []
 
     @property
@@ -310,7 +312,7 @@ def examine(case: Case) -> list[Match]:
     ready = run.ready_index
     died = -1
     if ready >= 0:
-        died = next((e.index for e in case.events if e.index > ready and e.kind != "info" and book.matches(book.died, e.text)), -1)
+        died = next((e.index for e in case.events if e.index > ready and e.kind != INFO and book.matches(book.died, e.text)), -1)
     if ready >= 0 and died < 0:
         # The server came up and did not die: only what is about reaching it can be wrong.
         matches = [m for m in case.matches([e for e in case.events if e.index > ready]) if "ready" in m.rule.stages]
@@ -322,7 +324,7 @@ def examine(case: Case) -> list[Match]:
     matches += [m for m in case.matches([e for e in events if book.matches(book.wrappers, e.text)]) if m.rule.id not in {x.rule.id for x in matches}]
     matches = _ordered(matches)
     unknown = _unexplained(case, plain, {m.event.chain for m in matches if m.event.chain})
-    if unknown is not None and (not matches or _TIERS[matches[0].tier] > _TIERS["unknown"]):
+    if unknown is not None and (not matches or unknown.order < matches[0].order):
         matches = [unknown, *[m for m in matches if m.tier != rulebook.ADVICE]]
     if not matches:
         vanished = _vanished(case, events)
@@ -339,7 +341,7 @@ def _set_aside(book: RuleBook, event: Event) -> bool:
 
 
 def _ordered(matches: list[Match]) -> list[Match]:
-    beaten = set()
+    beaten: set[str] = set()
     for match in matches:
         beaten.update(match.rule.over)
     kept = [m for m in matches if m.cause not in beaten and m.rule.id not in beaten]
@@ -397,7 +399,7 @@ def _vanished(case: Case, events: list[Event]) -> Match | None:
     """The engine is gone and nothing above says why: only the kernel or a watchdog ends a process so."""
     book = case.book
     for event in events:
-        if event.kind != "info" and book.matches(book.wrappers, event.text):
+        if event.kind != INFO and book.matches(book.wrappers, event.text):
             match = Match(book.by_id["engine-vanished"], event, None, case)
             match.line_index = -1
             match.evidence.append(event.text)
@@ -454,7 +456,7 @@ def _tell(diagnosis: Diagnosis, case: Case, matches: list[Match]) -> None:
 def _tell_errors(diagnosis: Diagnosis, case: Case) -> None:
     book, lines = case.book, case.run.lines
     for event in case.events:
-        if event.kind == "info":
+        if event.kind == INFO:
             continue
         row = {"line_number": lines.numbers[event.index], "process": event.name or None, "text": event.text[:500], "times": case.collector.count(event)}
         if book.matches(book.wrappers, event.text):

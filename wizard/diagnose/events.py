@@ -26,7 +26,16 @@ _CONTINUED_LINES = 60
 _FOREIGN_LINES = 400
 MAX_EVENTS_A_RUN = 4000
 
-EXC, CODE, ERROR, WARNING, PLAIN, PROSE = "exception", "code", "error", "warning", "plain", "prose"
+# What a line is: an exception, the code it stands at, a line of its message, an error or warning of a logger, a
+# message of another program (compiler, NCCL, docker, shell ...), any other line, prose that quotes an exception.
+EXC, CODE, DETAIL, ERROR, WARNING, TOOL, PLAIN, PROSE, INFO = (
+    "exception", "code", "detail", "error", "warning", "tool", "plain", "prose", "info",
+)  # fmt: skip
+_TOOL = re.compile(
+    r"\bNCCL WARN\b|(?i:\b(?:fatal )?error\s?:)|\bfatal\s*:|^wsl: |^docker: |dxgk|^(?:\S+: line \d+:\s+\d+ )?Killed\b|Killed process|^Terminated\b"
+    r"|^curl: |^ninja: |/ld: |ptxas|[Ss]egmentation fault|Segfault|Fatal Python|core dumped|^(?:\./|/usr/bin/|/bin/|env: |bash: )"
+    r"|cannot open shared object|ioctl|No such file or directory|Permission denied|^! |^\S+ \| ERROR|terminate called|CMake Error|LLVM ERROR|libc\+\+abi"
+)
 
 
 class Event:
@@ -105,7 +114,9 @@ class Collector:
             if stream.exc is not None and not stream.exc.bare and not line.level:
                 stream.continued += 5
             return
-        if text.startswith("Traceback (most recent call last)"):
+        if "Traceback (most recent call last)" in text:
+            if text[0] != "T":
+                self._loose(stream, index, line, text)
             self._begin(stream, line)
             return
         first = text[0]
@@ -121,7 +132,7 @@ class Collector:
             exc = stream.exc
             if exc.next_index < 0:
                 exc.next_index = index
-            event = Event(PLAIN, index, text, line)
+            event = Event(DETAIL, index, text, line)
             event.level = exc.level
             event.frames, event.chain, event.has_traceback = exc.frames, exc.chain, exc.has_traceback
             if not _is_exception(text):
@@ -157,6 +168,10 @@ class Collector:
 
     def _frame(self, stream: _Stream, line: Parsed, text: str) -> None:
         if not stream.open:
+            if stream.exc is not None and stream.exc.level == line.level and stream.exc.has_traceback and stream.continued < _CONTINUED_LINES:
+                # Compilers add where in the user's code it was: part of the message, not another traceback.
+                stream.exc.frames += "\n" + text
+                return
             self._begin(stream, line)
         stream.parsed = line
         stream.expects_code = True
@@ -254,9 +269,9 @@ class Collector:
         elif line.level == "WARNING" or (not line.level and "Warning: " in text):
             kind = WARNING
         elif line.level:
-            kind = "info"
+            kind = INFO
         else:
-            kind = PLAIN
+            kind = TOOL if _TOOL.search(text) else PLAIN
         event = Event(kind, index, text, line)
         if kind == PLAIN:
             quoted = _QUOTED.search(text) if ": " in text else None

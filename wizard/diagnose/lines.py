@@ -11,6 +11,7 @@ _OUTER = re.compile(
     r"(?P<service>[A-Za-z0-9][\w.-]{0,63})\s{0,40}\|(?: |$)"  # docker compose
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?: |$)"  # docker logs -t, journald ISO
     r"|[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d(?:\.\d+)?\s\S+\s[\w@.\-/]+(?:\[\d+\])?:(?: |$)"  # journalctl
+    r"|\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\] (?=[^-\s])"  # build servers
     r"|\[pod/[^\]]+\] "
     r"|>\s?"
 )

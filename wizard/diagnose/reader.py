@@ -207,7 +207,7 @@ def _chain(rest: bytes, chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def _blocks(data: bytes) -> tuple[list[bytes], bytes]:
-    blocks = []
+    blocks: list[bytes] = []
     at, size = 0, len(data)
     while size - at > BLOCK_BYTES:
         end = data.rfind(b"\n", at, at + BLOCK_BYTES) + 1

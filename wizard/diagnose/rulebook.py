@@ -16,7 +16,7 @@ COMPILED_NAME = "compiled.json"
 
 CAUSE, WEAK, LATE, ADVICE = "cause", "weak", "late", "advice"
 TIERS = (CAUSE, WEAK, LATE, ADVICE)
-USUAL_KINDS = ("exception", "code", "error", "plain", "prose")
+USUAL_KINDS = ("exception", "code", "detail", "error", "tool", "plain", "prose")
 
 
 class Pattern:
@@ -52,7 +52,7 @@ class Rule:
         self.order = order
         self.tier: str = data.get("tier", CAUSE)
         self.priority: int = data.get("priority", 50)
-        self.kinds: frozenset[str] = frozenset(data.get("kinds", USUAL_KINDS))
+        self.kinds = _kinds(data.get("kinds", USUAL_KINDS))
         self.any = _patterns(data.get("any"))
         self.excluded = _patterns(data.get("not"))
         self.frames = _patterns(data.get("frames"))
@@ -71,6 +71,13 @@ class Rule:
         self.fixes: list[dict[str, Any]] = data.get("fixes", [])
         self.sources: list[str] = data.get("sources", [])
         self.notes: list[str] = data.get("look", [])
+
+
+def _kinds(given: Iterable[str]) -> frozenset[str]:
+    kinds = frozenset(given)
+    # The lines of an exception's message belong to it, and what other programs say are plain lines.
+    more = ({"detail"} if "exception" in kinds else set()) | ({"tool"} if "plain" in kinds or "error" in kinds else set())
+    return kinds | more
 
 
 def _patterns(rows: Iterable[Any] | None) -> tuple[Pattern, ...]:

@@ -1,0 +1,359 @@
+"""From logs to causes: structure before words. All logs here are made up, in the forms that vLLM prints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wizard.diagnose.engine import Diagnosis, Known, diagnose, within
+from wizard.diagnose.reader import read_bytes
+
+WRAPPER = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}"
+EMPTY_WRAPPER = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+BANNER = "(APIServer pid=1) INFO 11-05 03:10:00 [utils.py:299]  ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.31.0"
+ARGS = "(APIServer pid=1) INFO 11-05 03:10:00 [utils.py:233] non-default args: {'model': '/home/user/m', 'port': 8000}"
+READY = "INFO:     Application startup complete."
+
+
+def told(text: str | bytes, **known: object) -> Diagnosis:
+    data = text if isinstance(text, bytes) else text.encode()
+    return diagnose(read_bytes(data), Known(**known))  # type: ignore[arg-type]
+
+
+def cause(text: str | bytes, **known: object) -> tuple[str | None, str | None]:
+    findings = told(text, **known).findings
+    return (findings[0].cause, findings[0].line) if findings else (None, None)
+
+
+def traceback(prefix: str, message: str, *frames: tuple[str, str, str]) -> str:
+    rows = ["Traceback (most recent call last):"]
+    for file, func, code in frames or (("/opt/vllm/vllm/v1/engine/core.py", "run", "go()"),):
+        rows += [f'  File "{file}", line 7, in {func}', f"    {code}", "    ^^^^"]
+    return "\n".join(prefix + row for row in (*rows, message))
+
+
+WORKER = "(Worker_TP1 pid=22) ERROR 11-05 03:12:46 [multiproc_executor.py:800] "
+ENGINE = "(EngineCore_DP0 pid=11) ERROR 11-05 03:12:47 [core.py:900] "
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 23.50 GiB of which 900.00 MiB is free."
+LOAD = ("/opt/vllm/vllm/v1/worker/gpu_worker.py", "load_model", "self.model_runner.load_model()")
+
+
+# -- which line is the root ------------------------------------------------------------------------------------
+
+
+def test_wrappers_of_the_layers_above_are_never_the_root() -> None:
+    log = "\n".join(
+        [
+            WORKER + "WorkerProc failed to start.",
+            traceback(WORKER, OOM, LOAD),
+            ENGINE + "EngineCore failed to start.",
+            traceback(ENGINE, "Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause."),
+            traceback("(APIServer pid=1) ", WRAPPER),
+        ]
+    )
+    assert cause(log) == ("weights_oom", WORKER + OOM)
+    found = told(log)
+    assert found.findings[0].line_number == 6
+    assert {row["text"][:9] for row in found.wrappers} >= {"WorkerPro", "RuntimeEr"}
+
+
+def test_the_first_of_a_direct_chain_is_the_cause_and_not_the_last() -> None:
+    log = "\n".join(
+        [
+            traceback("", "safetensors_rust.SafetensorError: Error while deserializing header: header too large"),
+            "",
+            "The above exception was the direct cause of the following exception:",
+            "",
+            traceback("", "RuntimeError: could not get the model ready"),
+        ]
+    )
+    assert cause(log) == ("corrupt_or_unexpected_file", "safetensors_rust.SafetensorError: Error while deserializing header: header too large")
+    assert [row["follows"] for row in told(log).chains] == [None, "cause"]
+
+
+def test_a_lookup_that_failed_on_the_way_is_not_the_cause() -> None:
+    log = "\n".join(
+        [
+            traceback("", "KeyError: 'thing'"),
+            "\nDuring handling of the above exception, another exception occurred:\n",
+            traceback("", "RuntimeError: the frobnicator is of an odd size"),
+        ]
+    )
+    assert cause(log) == ("unknown", "RuntimeError: the frobnicator is of an odd size")
+
+
+def test_interleaved_workers_are_taken_apart() -> None:
+    a = traceback("(Worker_TP0 pid=1) ERROR 11-05 03:12:46 [x.py:1] ", "ValueError: Total number of attention heads (30) must be divisible by tensor parallel size (4).").split("\n")
+    b = traceback("(Worker_TP1 pid=2) ERROR 11-05 03:12:46 [x.py:1] ", "torch.distributed.DistNetworkError: Connection reset by peer").split("\n")
+    mixed = [line for pair in zip(b, a, strict=True) for line in pair]
+    name, line = cause("\n".join(mixed))
+    assert name == "tp_not_dividing_heads"
+    assert line is not None
+    assert line.startswith("(Worker_TP0 pid=1)")
+
+
+def test_a_bare_assertion_is_shown_by_its_code() -> None:
+    log = traceback(WORKER, "AssertionError", ("/opt/vllm/vllm/some/place.py", "check", "assert width % 3 == 0"))
+    assert cause(log) == ("vllm_internal_bug", WORKER + "    assert width % 3 == 0")
+
+
+def test_an_empty_exception_is_shown_by_the_line_below_it() -> None:
+    log = traceback("", "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig") + "\n  Value error, the moon is in the wrong phase [type=value_error]"
+    assert cause(log)[1] == "  Value error, the moon is in the wrong phase [type=value_error]"
+
+
+def test_what_follows_a_crash_is_not_the_crash() -> None:
+    log = "\n".join(
+        [
+            traceback("(Worker_TP0 pid=1) ERROR 11-05 03:12:46 [x.py:1] ", "RuntimeError: CUDA error: no kernel image is available for execution on the device"),
+            "[rank1]:[E1105 03:22:47 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)",
+            "(APIServer pid=1) KeyboardInterrupt: terminated",
+            "Killed",
+        ]
+    )
+    assert cause(log)[0] == "gpu_arch_not_in_build"
+
+
+def test_words_in_prose_and_scripts_do_not_outweigh_a_traceback() -> None:
+    log = "\n".join(
+        [
+            "# [Bug]: crash, maybe RuntimeError: UVA is not available?",
+            "I start it with LLM('x/y', trust_remote_code=True) and --kv-cache-dtype fp8; see unrecognized arguments: --foo",
+            "```text",
+            traceback(ENGINE, "ValueError: LoRA rank 64 is greater than max_lora_rank 16."),
+            "```",
+        ]
+    )
+    assert cause(log)[0] == "lora_rank_too_high"
+
+
+def test_an_unknown_failure_is_shown_as_it_is() -> None:
+    log = traceback(ENGINE, "RuntimeError: the frobnicator is of an odd size") + "\n" + traceback("(APIServer pid=1) ", WRAPPER)
+    found = told(log).findings[0]
+    assert (found.cause, found.confidence) == ("unknown", "low")
+    assert found.line == ENGINE + "RuntimeError: the frobnicator is of an odd size"
+
+
+# -- how it ended ----------------------------------------------------------------------------------------------
+
+
+def test_an_engine_that_vanished_is_a_guess_with_what_to_look_at() -> None:
+    found = told("\n".join([BANNER, ARGS, traceback("", EMPTY_WRAPPER)])).findings[0]
+    assert (found.cause, found.confidence, found.line) == ("host_oom_killed", "low", None)
+    assert any("dmesg" in text for text in found.look)
+    assert any("Failed core proc" in text for text in found.evidence)
+
+
+def test_an_empty_list_of_processes_proves_nothing_when_a_cause_stands_above() -> None:
+    log = traceback(ENGINE, "ValueError: Free memory on device cuda:0 (7.1/8.0 GiB) on startup is less than desired GPU memory utilization (0.92, 7.36 GiB). Decrease it.") + "\n" + EMPTY_WRAPPER
+    assert cause(log)[0] == "gpu_mem_util_too_high"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("(APIServer pid=1) KeyboardInterrupt: terminated", "sigterm_received"),
+        (traceback("", "KeyboardInterrupt"), "interrupted_by_user"),
+        ("Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor.", "host_oom_killed"),
+        ("Worker proc VllmWorker-0 died unexpectedly (exit code: -11), shutting down executor.", "worker_segfault"),
+        ("Worker proc VllmWorker-0 died unexpectedly (exit code: -15), shutting down executor.", "sigterm_received"),
+        ("[ 99.1] Memory cgroup out of memory: Killed process 77 (vllm)", "host_oom_killed"),
+    ],
+)
+def test_signals_are_told_apart(text: str, name: str) -> None:
+    log = "\n".join([BANNER, ARGS, text if "\n" in text or text[0] == "(" or text[0] == "[" else ENGINE + text])
+    assert cause(log)[0] == name
+
+
+def test_a_healthy_log_has_no_finding() -> None:
+    log = "\n".join(
+        [
+            BANNER,
+            ARGS,
+            "WARNING 11-05 03:10:01 [envs.py:1] Unknown vLLM environment variable detected: VLLM_OLD",
+            "E0000 00:00:1 cuda_dnn.cc:8310] Unable to register cuDNN factory: already registered",
+            "(EngineCore pid=2) INFO 11-05 03:11:00 [gpu_model_runner.py:1] Model loading took 4.2 GiB",
+            READY,
+            "ERROR 11-05 03:20:00 [serving_chat.py:1] Error in preprocessing prompt inputs",
+            traceback("ERROR 11-05 03:20:00 [serving_chat.py:1] ", "ValueError: The decoder prompt (length 9000) is longer than the maximum model length of 4096."),
+            'INFO:     127.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 400 Bad Request',
+            "INFO:     Shutting down",
+            "KeyboardInterrupt",
+        ]
+    )
+    found = told(log)
+    assert found.findings == []
+    assert found.ready
+    assert found.release == "0.31.0"
+    assert found.model == "/home/user/m"
+
+
+def test_a_server_that_died_while_serving_is_diagnosed() -> None:
+    log = "\n".join(
+        [
+            BANNER,
+            ARGS,
+            READY,
+            ENGINE + "EngineCore encountered a fatal error.",
+            traceback(ENGINE, OOM, ("/opt/vllm/vllm/v1/worker/gpu_model_runner.py", "execute_model", "x = self.model(y)")),
+            "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        ]
+    )
+    assert cause(log)[0] == "runtime_oom_util_too_high"
+
+
+def test_of_several_runs_the_last_one_that_failed_counts() -> None:
+    first = "\n".join([BANNER, ARGS, "OSError: [Errno 98] Address already in use"])
+    second = "\n".join([BANNER, ARGS, traceback(ENGINE, "ValueError: LoRA rank 64 is greater than max_lora_rank 16."), WRAPPER])
+    found = told(first + "\n" + second)
+    assert (found.runs, found.run, found.findings[0].cause) == (2, 2, "lora_rank_too_high")
+    assert told(second + "\n" + first + "\n" + "\n".join([BANNER, ARGS, READY])).findings == []
+    # The container was started again and stopped: what matters is the failure before.
+    stopped = "\n".join([BANNER, ARGS, "(APIServer pid=1) KeyboardInterrupt: terminated"])
+    causes = [f.cause for f in told(second + "\n" + stopped).findings]
+    assert causes[:2] == ["lora_rank_too_high", "sigterm_received"]
+
+
+# -- forms of logs ---------------------------------------------------------------------------------------------
+
+SAMPLE = "\n".join([BANNER, ARGS, traceback(ENGINE, "ValueError: LoRA rank 64 is greater than max_lora_rank 16."), WRAPPER])
+WANTED = ENGINE + "ValueError: LoRA rank 64 is greater than max_lora_rank 16."
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["vllm-1  | ", "2026-11-05T03:12:46.123456789Z ", "Nov 05 03:12:46 host vllm[77]: ", "> ", "[2026-11-05T03:12:46Z] ", "[pod/a/b] ", "vllm | 2026-11-05T03:12:46Z ", "\x1b[36m"],
+)
+def test_prefixes_do_not_hide_the_message(prefix: str) -> None:
+    log = "\n".join(prefix + line for line in SAMPLE.split("\n"))
+    assert cause(log) == ("lora_rank_too_high", prefix + WANTED)
+
+
+def test_encodings_and_line_ends() -> None:
+    import gzip
+
+    for data in (
+        SAMPLE.encode("utf-16"),
+        SAMPLE.encode("utf-16-le"),
+        SAMPLE.encode("utf-16-be"),
+        b"\xef\xbb\xbf" + SAMPLE.encode(),
+        SAMPLE.replace("\n", "\r\n").encode(),
+        gzip.compress(SAMPLE.encode()),
+        gzip.compress(SAMPLE.encode())[:-5],
+        SAMPLE.encode() + b"\n\xff\xff\x00",
+    ):
+        found = told(data)
+        assert found.findings, data[:20]
+        assert found.findings[0].line == WANTED
+        assert found.findings[0].line_number == 7
+
+
+def test_colours_between_the_parts() -> None:
+    log = SAMPLE.replace("(EngineCore_DP0 pid=11)", "\x1b[0;36m(EngineCore_DP0 pid=11)\x1b[0;0m").replace("ERROR", "\x1b[31mERROR\x1b[0m")
+    assert cause(log)[0] == "lora_rank_too_high"
+    lost = log.replace("\x1b", "")
+    assert cause(lost)[0] == "lora_rank_too_high"
+
+
+# -- what is known besides the log -----------------------------------------------------------------------------
+
+
+def test_flags_are_judged_by_the_release() -> None:
+    line = "vllm: error: unrecognized arguments: --disable-log-requests"
+    assert cause(line, release="0.20.0")[0] == "flag_removed"
+    assert cause("vllm: error: unrecognized arguments: --kv-cache-memory-bytes 5", release="0.9.2")[0] == "flag_too_new"
+    assert cause("vllm: error: unrecognized arguments: --gpu-memory-utilisation 0.9")[0] == "flag_typo"
+    assert cause("vllm: error: unrecognized arguments: --frobnicate")[0] == "flag_never_existed"
+    assert cause("api_server.py: error: unrecognized arguments: # the port")[0] == "compose_comment_in_folded_scalar"
+    assert cause("vllm: error: unrecognized arguments: serve /models/x")[0] == "docker_double_entrypoint"
+
+
+def test_an_architecture_is_judged_by_the_catalogue() -> None:
+    line = "ValueError: Model architectures ['Qwen3ForCausalLM'] are not supported for now."
+    assert cause(line, release="0.6.3")[0] == "model_needs_newer_vllm"
+    assert cause(line, release="0.30.0")[0] == "model_import_error_masked"
+    assert cause("ValueError: Model architectures ['NovaNineForCausalLM'] are not supported for now.")[0] == "model_needs_newer_vllm"
+
+
+@pytest.mark.parametrize(
+    ("frames", "name"),
+    [
+        ([("/x/gpu_model_runner.py", "profile_cudagraph_memory", "a()")], "cudagraph_profiling_oom"),
+        ([("/x/gpu_model_runner.py", "capture_model", "a()")], "cudagraph_capture_oom"),
+        ([("/x/gpu_model_runner.py", "profile_run", "a()"), ("/x/models/qwen2_vl.py", "embed_multimodal", "self.visual(p)")], "mm_profiling_oom"),
+        ([("/x/gpu_model_runner.py", "load_model", "a()")], "weights_oom"),
+    ],
+)
+def test_running_out_of_gpu_memory_is_told_by_the_place(frames: list[tuple[str, str, str]], name: str) -> None:
+    assert cause(traceback(ENGINE, OOM, *frames))[0] == name
+
+
+def test_memory_of_others_is_named() -> None:
+    busy = OOM + " Process 4321 has 14.00 GiB memory in use. Including non-PyTorch memory, this process has 8.00 GiB memory in use."
+    assert cause(traceback(ENGINE, busy, LOAD))[0] == "gpu_mem_in_use_by_other_process"
+    line = "ValueError: Free memory on device cuda:0 ({}/23.68 GiB) on startup is less than desired GPU memory utilization (0.92, 21.79 GiB). Decrease it."
+    assert cause(line.format("9.5"))[0] == "gpu_mem_in_use_by_other_process"
+    found = told(line.format("21.4")).findings[0]
+    assert found.cause == "gpu_mem_util_too_high"
+    assert any(fix.flags == {"--gpu-memory-utilization": "0.89"} for fix in found.fixes)
+
+
+def test_fixes_hold_the_figures_of_the_log() -> None:
+    log = "ValueError: To serve at least one request with the model's max seq len (65536), (9.0 GiB KV cache is needed, which is larger than the available KV cache memory (3.1 GiB). Based on the available memory, the estimated maximum model length is 22528. Try increasing it."
+    fixes = told(log, release="0.31.0").findings[0].fixes
+    assert fixes[0].flags == {"--max-model-len": "22528"}
+    assert {"--max-model-len": "auto"} in [f.flags for f in fixes]
+    assert {"--max-model-len": "auto"} not in [f.flags for f in told(log, release="0.10.0").findings[0].fixes]
+
+
+def test_lora_and_experts_by_release() -> None:
+    log = traceback(WORKER, "AssertionError", ("/opt/vllm/lora/layers/fused_moe.py", "_inject_lora_into_fused_moe", "assert isinstance(m.impl.fused_experts, TritonExperts)"))
+    early, late, fixed = (told(log, release=r).findings[0].fixes for r in ("0.16.0", "0.18.1", "0.24.0"))
+    assert not any("--moe-backend" in f.flags for f in early)
+    assert any(f.flags.get("--moe-backend") == "triton" for f in late)
+    assert "0.20.0" in early[0].summary
+    assert not any("0.20.0" in f.summary for f in fixed)
+
+
+def test_releases_of_rules() -> None:
+    assert within("0.24.0", ">=0.24.0,<0.30")
+    assert not within("0.30.1", ">=0.24.0,<0.30")
+    assert within("nightly", "<0.1")
+
+
+def test_json_has_the_promised_fields() -> None:
+    data = json.loads(json.dumps(told(SAMPLE).as_json()))
+    assert {"release", "model", "stage", "findings"} <= set(data)
+    finding = data["findings"][0]
+    assert {"cause", "title", "line", "line_number", "confidence", "evidence", "explanation", "fixes"} <= set(finding)
+    assert {"summary", "flags", "env", "files", "commands"} == set(finding["fixes"][0])
+
+
+# -- nothing raises --------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=400))
+def test_any_bytes_are_answered(data: bytes) -> None:
+    told(data)
+
+
+PIECES = [
+    "Traceback (most recent call last):", '  File "/x/a.py", line 1, in f', "    assert x", "AssertionError", WRAPPER, READY, BANNER, OOM, "", "Killed",
+    "The above exception was the direct cause of the following exception:", "During handling of the above exception, another exception occurred:",
+    "(EngineCore pid=1) ", "ERROR 11-05 03:12:46 [x.py:1] ", "wsl: Unknown key '' in :1", "error: unrecognized arguments: ", "error: unrecognized arguments: -", "KeyError: ''",
+    "Free memory on device cuda:0 (0/0 GiB) on startup is less than desired GPU memory utilization (0.9, 0 GiB)",
+]  # fmt: skip
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(["\n", "\r\n", ""]))
+def test_any_order_of_pieces_is_answered(pieces: list[str], between: str) -> None:
+    found = told(between.join(pieces))
+    json.dumps(found.as_json())
+    for finding in found.findings:
+        assert finding.confidence in ("high", "medium", "low")
+        assert finding.line is None or finding.line in between.join(pieces)

@@ -1,0 +1,111 @@
+"""The rules: each one's own examples, and what the compiled form and the texts must be like."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wizard.diagnose.checks import CHECKS
+from wizard.diagnose.compile import RuleFault, compile_folder, compile_rule, needle_of, read_folder
+from wizard.diagnose.engine import diagnose
+from wizard.diagnose.reader import read_bytes
+from wizard.diagnose.rulebook import COMPILED_NAME, FOLDER, load
+
+ROWS, STRUCTURE = read_folder(FOLDER)
+POSITIVE = [(row, text) for _file, row in ROWS for text in row.get("match", ())]
+NEGATIVE = [(row, text) for _file, row in ROWS for text in row.get("no_match", ())]
+
+
+def _id(value: Any) -> str:
+    return str(value["id"]) if isinstance(value, dict) else ""
+
+
+@pytest.mark.parametrize(("row", "text"), POSITIVE, ids=_id)
+def test_a_rule_finds_its_examples(row: dict[str, Any], text: str) -> None:
+    found = diagnose(read_bytes(text.encode())).findings
+    assert found, text
+    assert found[0].rule == row["id"]
+
+
+@pytest.mark.parametrize(("row", "text"), NEGATIVE, ids=_id)
+def test_a_rule_leaves_its_counterexamples(row: dict[str, Any], text: str) -> None:
+    assert row["id"] not in {f.rule for f in diagnose(read_bytes(text.encode())).findings}
+
+
+def test_the_compiled_file_is_current() -> None:
+    """After a change of a rule: python -m wizard.diagnose.compile"""
+    assert json.loads((FOLDER / COMPILED_NAME).read_text("utf-8")) == json.loads(compile_folder())
+
+
+def test_every_rule_can_be_used() -> None:
+    book = load()
+    for rule in book.rules:
+        assert not rule.check or rule.check in CHECKS, rule.id
+        assert rule.confidence in ("high", "medium", "low"), rule.id
+        assert rule.title.strip(), rule.id
+        assert rule.explanation.count(".") >= 1, rule.id
+        assert rule.fixes or rule.check, rule.id
+        for other in rule.over:
+            assert other in book.by_id or any(r.cause == other for r in book.rules) or "_" in other, (rule.id, other)
+    for _file, row in ROWS:
+        assert row.get("match") or row["id"] in ("engine-vanished", "internal-bug", "unknown"), row["id"]
+
+
+def test_flags_of_fixes_exist_in_some_release() -> None:
+    from wizard.releases import flag_spans
+
+    for rule in load().rules:
+        for fix in rule.fixes:
+            for flag in fix.get("flags", {}):
+                assert flag_spans(flag), (rule.id, flag)
+
+
+@pytest.mark.parametrize(
+    ("source", "needle"),
+    [
+        ("abc", "abc"),
+        (r"ab(?:cd|ef)gh\d+ijklm", "ijklm"),
+        (r"x?yz", "yz"),
+        (r"(?P<n>\d+) tokens (\w+)", " tokens "),
+        (r"(?:ab)+cde", "cde"),
+        (r"a|b", ""),
+        (r"(?i)abc", ""),
+        (r"^start$", "start"),
+        (r"\[Errno 98\]", "[Errno 98]"),
+    ],
+)
+def test_a_literal_that_every_match_holds(source: str, needle: str) -> None:
+    assert needle_of(source) == needle
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"any": ["("]}, "any"),
+        ({"wrong": 1}, "wrong"),
+        ({"title": ""}, "title"),
+        ({"tier": "worst"}, "tier"),
+        ({"kinds": ["noise"]}, "kinds"),
+        ({"any": None}, "neither"),
+        ({"fixes": [{"flags": {}}]}, "fix"),
+        ({"any": "text"}, "list"),
+    ],
+)
+def test_a_faulty_rule_is_named(change: dict[str, Any], told: str) -> None:
+    good: dict[str, Any] = {"id": "x", "class": "y", "any": ["z"], "title": "t", "explanation": "e"}
+    compile_rule(good, "f.yaml: x")
+    with pytest.raises(RuleFault, match=told):
+        compile_rule({**good, **change}, "f.yaml: x")
+
+
+def test_the_same_id_twice_is_refused(tmp_path: Path) -> None:
+    rule = "- {id: a, class: b, any: [c], title: d, explanation: e}\n"
+    (tmp_path / "a.yaml").write_text(rule * 2)
+    with pytest.raises(RuleFault, match="twice"):
+        compile_folder(tmp_path)
+    (tmp_path / "a.yaml").write_text("- {id: a\n")
+    with pytest.raises(RuleFault, match=r"a\.yaml"):
+        compile_folder(tmp_path)
