@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wizard import __version__, cli, options
 from wizard.__main__ import main
 from wizard.errors import BadInput, WizardError
+from wizard.plain_text import printable
 
 ROOT = Path(__file__).resolve().parent.parent
 MACHINES = ROOT / "tests" / "machines"
@@ -320,3 +323,21 @@ def test_bash_completion_works(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 
 def _with_tools() -> dict[str, str]:
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"}
+
+
+# -- what is printed ----------------------------------------------------------------------------------------------
+
+
+@given(st.text())
+def test_nothing_printed_can_drive_the_terminal(text: str) -> None:
+    shown = printable(text)
+    assert not [c for c in shown if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160]
+    if text.isprintable():
+        assert shown == text
+
+
+def test_an_error_with_control_characters_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--machine", "/no/\x1b[31mred\x07"]) == 2
+    err = capsys.readouterr().err
+    assert "\x1b" not in err
+    assert "^[[31mred^G" in err

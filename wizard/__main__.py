@@ -92,9 +92,11 @@ def _prepare_streams() -> None:
 
 def _say(text: str) -> None:
     """Tell on standard error, or nowhere when it is closed or broken."""
+    from wizard.plain_text import printable
+
     try:
         if sys.stderr is not None:
-            print(text, file=sys.stderr, flush=True)
+            print(printable(text), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         pass
 

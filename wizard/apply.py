@@ -25,6 +25,7 @@ from typing import Any
 from wizard.errors import WizardError
 from wizard.i18n import _
 from wizard.outputs.spec import FileSpec
+from wizard.plain_text import printable
 
 KEPT_WRITES = 30  # so many writes can be undone; older backups are dropped
 DIFF_LIMIT_BYTES = 1_000_000  # a larger file is named but not compared line by line
@@ -329,16 +330,6 @@ def _decode(raw: bytes) -> str | None:
     return None if "\0" in text else text
 
 
-def _visible(line: str) -> str:
-    """``line`` with control characters written out, so that a file cannot drive the terminal."""
-    return "".join(
-        c
-        if c == "\t" or (ord(c) >= 32 and not 127 <= ord(c) < 160)
-        else ("^" + chr(ord(c) ^ 64) if ord(c) < 128 else f"\\x{ord(c):02x}")
-        for c in line
-    )
-
-
 def _hide(lines: Sequence[str], others: Sequence[str], note: str) -> list[str]:
     """The lines of a secret file with every value hidden; one that ``others`` lacks gets ``note``."""
     known = set(others)
@@ -393,12 +384,12 @@ def _diff(
         a[-1] += mark
     if open_b:
         b[-1] += mark
-    name = _visible(path)
+    name = printable(path)
     lines = difflib.unified_diff(a, b, "/dev/null" if before is None else name, name, lineterm="", n=3)
     shown = []
     for number, line in enumerate(lines):
         text, sep, rest = line.partition("\n")
-        shown.append((text if number < 2 else _visible(text if secret else mask(text))) + sep + rest)
+        shown.append((text if number < 2 else printable(text if secret else mask(text))) + sep + rest)
     if not shown:
         # Same text, other bytes: a byte order mark or an encoding.
         return head + _("(only the encoding changes)") + "\n"

@@ -20,6 +20,24 @@ def _replace(error: UnicodeError) -> tuple[str, int]:
     return "".join(_PLAIN.get(c, "?") for c in error.object[error.start : error.end]), error.end
 
 
+def printable(text: str) -> str:
+    """``text`` with control characters written out, so that no file or model name can drive the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c in "\n\t" or not _controls(c) else _written_out(c) for c in text)
+
+
+def _controls(char: str) -> bool:
+    # Control characters, and those that turn the direction of a line around.
+    code = ord(char)
+    return code < 32 or 127 <= code < 160 or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+
+
+def _written_out(char: str) -> str:
+    code = ord(char)
+    return "^" + chr(code ^ 64) if code < 128 else f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
 def use_replacements(stream: Any) -> None:
     """Let ``stream`` print every character: those that it cannot hold become plain ones, or ``?``."""
     codecs.register_error(_NAME, _replace)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, writing
 from wizard.i18n import _, ngettext
+from wizard.plain_text import printable
 
 if TYPE_CHECKING:
     from wizard.apply import Change
@@ -134,7 +135,7 @@ def detect(args: argparse.Namespace) -> int:
 
         print_json(to_json(machine))
     else:
-        print(report.text(machine).rstrip("\n"))
+        print(printable(report.text(machine).rstrip("\n")))
     return 0
 
 
@@ -153,7 +154,7 @@ def plan(args: argparse.Namespace) -> int:
     if args.json:
         print_json(plan_json(session, made, changes))
     else:
-        print(plan_text(made, changes), end="")
+        print(printable(plan_text(made, changes)), end="")
     return 1 if made.blockers else 0
 
 
@@ -325,7 +326,7 @@ def generate(args: argparse.Namespace) -> int:
             print_json(_generate_json(made, None, written=False))
         else:
             print(_("Nothing was written: this stands in the way."), file=sys.stderr)
-            print(writing.notices(made.blockers), end="", file=sys.stderr)
+            print(printable(writing.notices(made.blockers)), end="", file=sys.stderr)
         return 1
     changes, made = writing.changes_for(
         session, made, str(made.value("out_dir")), apply_wslconfig=args.apply_wslconfig
@@ -334,11 +335,11 @@ def generate(args: argparse.Namespace) -> int:
         if args.json:
             print_json(_generate_json(made, changes, written=False))
         else:
-            print(changes_text(changes, made), end="")
+            print(printable(changes_text(changes, made)), end="")
             print(_("Nothing was written (--dry-run)."))
         return 0
     if asks:
-        print(changes_text(changes, made), end="")
+        print(printable(changes_text(changes, made)), end="")
         if not _confirmed(_("Write these files? [y/N] ")):
             print(_("Nothing was written."))
             return 1
@@ -355,11 +356,11 @@ def _write(args: argparse.Namespace, made: Plan, changes: list[Change]) -> int:
         document["notes"] = list(receipt.notes)
         print_json(document)
         return 0
-    print(writing.written(receipt), end="")
+    print(printable(writing.written(receipt)), end="")
     if made.warnings:
-        print("\n" + _("Warnings") + "\n" + writing.notices(made.warnings), end="")
+        print(printable("\n" + _("Warnings") + "\n" + writing.notices(made.warnings)), end="")
     if made.after:
-        print("\n" + _("Next") + "\n" + writing.next_steps(made.after), end="")
+        print(printable("\n" + _("Next") + "\n" + writing.next_steps(made.after)), end="")
     return 0
 
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from wizard.errors import BadInput
 from wizard.faces import writing
 from wizard.i18n import _
+from wizard.plain_text import printable
 
 Check = Callable[[str], "str | None"]  # an error text for what was typed, or None
 
@@ -48,7 +49,7 @@ class InputEnded(BadInput):
 
 def say(text: str = "") -> None:
     """One block of text on standard output, seen at once."""
-    print(text, flush=True)
+    print(printable(text), flush=True)
 
 
 def ended(label: str, key: str) -> InputEnded:
@@ -100,7 +101,7 @@ class Lines:
     """Numbered questions on standard input: for terminals that cannot move the cursor, pipes and screen readers."""
 
     def _read(self, prompt: str, label: str, key: str) -> str:
-        print(prompt, end="", flush=True)
+        print(printable(prompt), end="", flush=True)
         try:
             line = sys.stdin.readline()
         except UnicodeDecodeError as error:
