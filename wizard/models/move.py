@@ -131,6 +131,7 @@ class Mover:
         self._on_progress = on_progress
         self._interval_s = interval_s
         self._simulated_seconds = simulated_seconds
+        self._lock: record.DestinationLock | None = None
         self._control = Control()
         self._counters = Counters()
         self._stage = Stage.CHECK
@@ -193,7 +194,7 @@ class Mover:
             os.makedirs(os.path.join(work, record.DATA), exist_ok=True)
         except OSError as error:
             raise target_error(work, error) from error
-        with record.DestinationLock(work):
+        with record.DestinationLock(work) as self._lock:
             record.remember(work)
             manifest = record.load_manifest(work)
             if manifest is not None and self._was_done(manifest):
@@ -357,6 +358,7 @@ class Mover:
             from_windows=self.plan.src_mount in ("windows-drive", "network"),
             watch=self._watch_space,
             lanes=lanes_for(self.plan.rate_bytes_per_s, os.cpu_count() or 1),
+            lock_fd=self._lock.fileno() if self._lock is not None else None,
         )
         try:
             copier.run(self._tick, self._interval_s)

@@ -16,6 +16,8 @@ import errno
 import hashlib
 import os
 import queue
+import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -26,6 +28,7 @@ from typing import Any, NamedTuple
 from wizard.errors import WizardError
 from wizard.i18n import _
 from wizard.models import move_io as io
+from wizard.models import move_worker
 from wizard.models.move_record import Journal, Proven
 from wizard.models.move_scan import show
 from wizard.models.move_types import BlobRule, MoveFile
@@ -33,17 +36,15 @@ from wizard.models.move_types import BlobRule, MoveFile
 MIB = 1024 * 1024
 BLOCK = 4 * MIB  # one read, one write
 STRETCH = 64 * MIB  # flushed, read back and noted as one
-SMALL = 2 * MIB  # up to here a file is copied in one piece
+SMALL = move_worker.SMALL  # up to here a file is copied in one piece
 BUFFERS = 10  # blocks on their way, in each line
 READERS = 2
 SLOW_READERS = 4  # a Windows drive answers each request late: keep more of them under way
 FAST_SOURCE_BYTES_PER_S = 600e6  # from here on one hash is what limits: two files at once
 SMALL_WORKERS = 4
 SLOW_SMALL_WORKERS = 8  # where each request travels to Windows or over a network
+PROCESSES_FROM = 200  # so many small files are worth processes of their own
 SMALL_BATCH = 512  # small files that are flushed together
-
-
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
 
 
 class Cancelled(Exception):
@@ -175,7 +176,9 @@ class Copier:
         from_windows: bool,
         watch: Callable[[], None],
         lanes: int = 1,
+        lock_fd: int | None = None,
     ) -> None:
+        self.lock_fd = lock_fd
         self._lanes = lanes
         self._small = deque(small)
         self._large = large
@@ -612,6 +615,61 @@ class _Written(NamedTuple):
     git: str
 
 
+class _Helper:
+    """Does the work on small files for one thread: in a process of its own, or right here."""
+
+    def __init__(self, control: Control, lock_fd: int | None) -> None:
+        """``lock_fd``: the destination's lock, which the process shares: it is held until both are gone."""
+        self._control = control
+        self._process: subprocess.Popen[bytes] | None = None
+        self._view: memoryview | None = None
+        if lock_fd is not None and sys.executable:
+            with contextlib.suppress(OSError):
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", move_worker.__file__],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    bufsize=0,
+                    pass_fds=(lock_fd,),
+                )
+        if self._process is None:
+            self._view = move_worker.new_view()
+
+    def ask(self, kind: str, rows: list[tuple[object, ...]]) -> Any:
+        """The worker's answer. Raises move_worker.Failed."""
+        reply: Any
+        if self._process is None:
+            assert self._view is not None
+            reply = move_worker.answer((kind, rows), self._view)
+        else:
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            try:
+                move_worker.send(self._process.stdin.fileno(), (kind, rows))
+                reply = move_worker.receive(self._process.stdout.fileno())
+            except OSError:
+                reply = None
+            if reply is None:
+                if self._control.stopped.wait(0.3):
+                    raise Cancelled
+                raise WizardError(_("a helper process of the mover was ended from outside; run the same command again"))
+        if reply[0] == "fail":
+            raise move_worker.Failed(*reply[1:])
+        return reply[1]
+
+    def close(self) -> None:
+        if self._process is not None:
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            self._process.stdin.close()
+            self._process.stdout.close()
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+
+
 class _SmallFiles:
     """The pool of workers for small files: copy many, flush them together, read them back."""
 
@@ -623,6 +681,7 @@ class _SmallFiles:
         self._copying = 0  # workers inside a copy
         self._flushing = False
         self._state = threading.Condition()
+        self._own_processes = len(files) >= PROCESSES_FROM
 
     def start(self, threads: list[threading.Thread]) -> None:
         workers = min(self._c.small_workers, len(self._files))
@@ -631,7 +690,13 @@ class _SmallFiles:
         self._c.spawn(threads, self._flush, "flush")
 
     def _work(self) -> None:
-        buffer = io.Buffer(SMALL + 2 * io.ALIGNMENT)
+        helper = _Helper(self._c.control, self._c.lock_fd if self._own_processes else None)
+        try:
+            self._work_with(helper)
+        finally:
+            helper.close()
+
+    def _work_with(self, helper: _Helper) -> None:
         while True:
             self._c.control.gate()
             batch: list[MoveFile] = []
@@ -641,7 +706,7 @@ class _SmallFiles:
                     back = self._to_verify.popleft()
                 elif self._files:
                     amount = 0
-                    while self._files and len(batch) < 32 and amount < SMALL:
+                    while self._files and len(batch) < 32 and amount < 2 * SMALL:
                         batch.append(self._files.popleft())
                         amount += batch[-1].size_bytes
                     self._copying += 1
@@ -652,52 +717,37 @@ class _SmallFiles:
                     self._state.notify_all()
                     return
             if back:
-                self._read_back(back, buffer)
+                self._read_back(back, helper)
                 continue
             self._c.counters.current = batch[0].rel
-            done = [self._copy(file, buffer) for file in batch]
-            self._c.counters.add(read=sum(f.size_bytes for f in batch))
+            done = self._copy(batch, helper)
             with self._state:
                 self._copying -= 1
                 self._written += done
                 if len(self._written) >= SMALL_BATCH or not self._files:
                     self._state.notify_all()
 
-    def _copy(self, file: MoveFile, buffer: io.Buffer) -> _Written:
-        size = file.size_bytes
+    def _copy(self, batch: list[MoveFile], helper: _Helper) -> list[_Written]:
+        data, mode = self._c.data_dir, self._c.mode
+        rows: list[tuple[object, ...]] = [
+            (f.source, f"{data}/{f.rel}", f.size_bytes, f.mtime_ns, mode(f), needs_git_hash(f)) for f in batch
+        ]
         try:
-            fd = io.open_source(file.source)
-            try:
-                # One byte more than there should be: a file that grew shows itself.
-                count = os.readv(fd, [buffer.view[: size + 1]])
-                if 0 < count < size:
-                    count = io.read_at(fd, buffer.view[: size + 1], 0)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise source_error(file, error) from error
-        if count != size:
-            raise changed_error(file)
-        view = buffer.view[:size]
-        sha256 = hashlib.sha256(view).hexdigest()
-        check_promise(file, sha256)
-        git = ""
-        if needs_git_hash(file):
-            hasher = new_git_hasher(size)
-            hasher.update(view)
-            git = hasher.hexdigest()
-        path = f"{self._c.data_dir}/{file.rel}"
-        try:
-            fd = os.open(path, _CREATE, self._c.mode(file))
-            try:
-                if size:
-                    io.write_at(fd, view, 0)
-                os.utime(fd, ns=(file.mtime_ns, file.mtime_ns))
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise target_error(path, error) from error
-        return _Written(file, path, sha256, git)
+            hashes = helper.ask("copy", rows)
+        except move_worker.Failed as failed:
+            file = batch[failed.row]
+            if failed.what == "changed":
+                raise changed_error(file) from failed
+            error = OSError(failed.code, failed.text)
+            if failed.what == "source":
+                raise source_error(file, error) from failed
+            raise target_error(f"{data}/{file.rel}", error) from failed
+        done = []
+        for file, (sha256, git) in zip(batch, hashes, strict=True):
+            check_promise(file, sha256)
+            done.append(_Written(file, f"{data}/{file.rel}", sha256, git))
+        self._c.counters.add(read=sum(f.size_bytes for f in batch))
+        return done
 
     def _flush(self) -> None:
         """Flush what is written when enough has come together, and hand it over to be read back."""
@@ -725,20 +775,19 @@ class _SmallFiles:
                 self._flushing = False
                 self._state.notify_all()
 
-    def _read_back(self, batch: list[_Written], buffer: io.Buffer) -> None:
-        proven: list[tuple[str, Proven]] = []
-        amount = 0
-        past_cache = True
-        for file, path, sha256, git in batch:
-            try:
-                count, past = io.read_back_whole(path, buffer.view)
-            except OSError as error:
-                raise target_error(path, error) from error
-            if count != file.size_bytes or hashlib.sha256(buffer.view[:count]).hexdigest() != sha256:
-                raise not_equal_error(path)
-            past_cache = past_cache and past
-            amount += count
-            proven.append((file.rel, Proven(file.size_bytes, file.mtime_ns, count, sha256, True, git)))
+    def _read_back(self, batch: list[_Written], helper: _Helper) -> None:
+        try:
+            past_cache = helper.ask("back", [(w.path, w.file.size_bytes, w.sha256) for w in batch])
+        except move_worker.Failed as failed:
+            path = batch[failed.row].path
+            if failed.what == "unequal":
+                raise not_equal_error(path) from failed
+            raise target_error(path, OSError(failed.code, failed.text)) from failed
         self._c.counters.saw(past_cache)
-        self._c.note(proven)
-        self._c.counters.add(proven=amount, files=len(batch))
+        self._c.note(
+            [
+                (w.file.rel, Proven(w.file.size_bytes, w.file.mtime_ns, w.file.size_bytes, w.sha256, True, w.git))
+                for w in batch
+            ]
+        )
+        self._c.counters.add(proven=sum(w.file.size_bytes for w in batch), files=len(batch))

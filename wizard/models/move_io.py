@@ -14,7 +14,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-ALIGNMENT = 4096
+from wizard.models.move_worker import ALIGNMENT
+
 _O_DIRECT: int = getattr(os, "O_DIRECT", 0)
 _CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
 
@@ -135,40 +136,6 @@ class Target:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-
-
-def read_back_whole(path: str, view: memoryview) -> tuple[int, bool]:
-    """Read a small file from the disk into ``view`` (page-aligned): bytes read, and whether the cache was passed."""
-    if _O_DIRECT:
-        fd = -1
-        try:
-            fd = os.open(path, os.O_RDONLY | _CLOEXEC | _O_DIRECT)
-            return read_at_most(fd, view), True
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
-                raise
-        finally:
-            if fd >= 0:
-                os.close(fd)
-    fd = os.open(path, os.O_RDONLY | _CLOEXEC)
-    try:
-        drop_cached(fd, 0, 0)
-        return read_at_most(fd, view), False
-    finally:
-        os.close(fd)
-
-
-def read_at_most(fd: int, view: memoryview) -> int:
-    """Read from the start until the end of the file or of the buffer; one call is enough for most files."""
-    done: int = os.preadv(fd, [view], 0)
-    while 0 < done < len(view):
-        if done % ALIGNMENT:
-            return done
-        count = os.preadv(fd, [view[done:]], done)
-        if count == 0:
-            break
-        done += count
-    return done
 
 
 _libc: Any = None

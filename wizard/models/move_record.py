@@ -302,18 +302,26 @@ class DestinationLock:
 
     def __enter__(self) -> DestinationLock:
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
-        if not _try_lock(fd):
-            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() if hasattr(os, "pread") else ""
-            os.close(fd)
-            raise WizardError(
-                _("another process{pid} is already moving to this destination; wait for it, or stop it first").format(
-                    pid=f" ({holder})" if holder.isdigit() else ""
+        limit = time.monotonic() + 5.0
+        while not _try_lock(fd):
+            holder = _read_pid(fd)
+            # Helper processes of a mover that was killed hold its lock until they notice, a moment later.
+            if (holder is None or _is_alive(holder)) or time.monotonic() > limit:
+                os.close(fd)
+                raise WizardError(
+                    _("another process{pid} is already moving to this destination; wait for it, or stop it first").format(
+                        pid=f" ({holder})" if holder else ""
+                    )
                 )
-            )
+            time.sleep(0.02)
         os.truncate(fd, 0)
         os.write(fd, str(os.getpid()).encode("ascii"))
         self._fd = fd
         return self
+
+    def fileno(self) -> int | None:
+        """The descriptor that holds the lock; helper processes share it."""
+        return self._fd
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -321,6 +329,24 @@ class DestinationLock:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def _read_pid(fd: int) -> int | None:
+    try:
+        text = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+    except (OSError, AttributeError):
+        return None
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _try_lock(fd: int) -> bool:
