@@ -80,7 +80,7 @@ def _json_step(step: Mapping[str, Any], value: str, release: Release) -> dict[st
     option = release.option(step["json"])
     if option is None or (option.closed and option.keys and step["key"] not in option.keys):
         return None
-    return {"json": (step["json"], step["key"], convert(value, step["as"]))}
+    return {"json": (step["json"], step["key"], convert(value, step["as"])), "with": step.get("with", {})}
 
 
 def convert(value: str, kind: str) -> Any:

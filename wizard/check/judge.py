@@ -274,7 +274,7 @@ class _Judge:
             kind = "removed" if entry.get("until") else "never_existed"
         if kind == "removed" and entry.get("change") == "renamed":
             kind = "renamed"
-        way = history.way_out(entry, argument.values, self.release)
+        way = self._usable(history.way_out(entry, argument.values, self.release))
         piece.words, piece.changed = [], True
         replacement: str | None = entry.get("see")
         if "tokens" in way:
@@ -283,7 +283,10 @@ class _Judge:
             replacement = " ".join(_quote(w) for w in piece.words) or replacement
         elif "json" in way:
             flag, key, value = way["json"]
-            self.json_parts.setdefault(flag, {})[key] = value
+            held = self.json_parts.setdefault(flag, {})
+            held[key] = value
+            for name, needed in way["with"].items():
+                held.setdefault(name, needed)
             replacement = f"{flag} {_quote(json.dumps({key: value}, ensure_ascii=False))}"
         elif "env" in way:
             name, value = way["env"]
@@ -303,6 +306,15 @@ class _Judge:
         if replacement is None:
             text += " " + _("It was left out.")
         self._say(argument.flag, kind, text, since=since, until=problem.until or entry.get("until"), replacement=replacement, accepted=problem.accepted)
+
+    def _usable(self, way: dict[str, Any]) -> dict[str, Any]:
+        """The way out, unless the value that was given is one that the new place refuses."""
+        groups: list[list[str]] = way.get("tokens", [])
+        if "json" in way:
+            flag, key, value = way["json"]
+            groups = [[flag, json.dumps({**way["with"], key: value})]]
+        words = ["m", *(word for group in groups for word in group)]
+        return {} if any(p.refused for p in releases.check_argv(words, self.release.version)) else way
 
     # --- values -----------------------------------------------------------------------------------------------
 

@@ -280,7 +280,7 @@ def find_option(release: Release, spelling: str) -> tuple[Option | None, str]:
         if len(flags) == 1:
             return table[flags[0]], "+".join([*how, "prefix"])
         return None, "ambiguous" if flags else "unknown"
-    if written.startswith("-O") and release.parser.o_flag == "optimization_level" and "--optimization-level" in table:
+    if written.startswith("-O") and written != "-O" and release.parser.o_flag == "optimization_level" and "--optimization-level" in table:
         return table["--optimization-level"], "exact"
     if len(normal) > 2 and normal[:2] in table and not normal.startswith("--"):
         return table[normal[:2]], "attached"
