@@ -292,3 +292,59 @@ def test_what_is_repaired_is_accepted(data: st.DataObject) -> None:
     report = check_words(words, version)
     refused = [p for p in releases.check_argv(report.verdicts[0].argv, version) if p.refused]
     assert refused == [], (words, report.verdicts[0].argv)
+
+
+def test_commands_in_lists() -> None:
+    text = 'FROM vllm/vllm-openai:v0.33.0\nENTRYPOINT []\nCMD ["vllm", "serve", "m", "--swap-space", "4", "--port", "1"]\n'
+    report = check_text(text, "Dockerfile")
+    assert report.verdicts[0].argv == ["m", "--port", "1"]
+    assert report.repaired == text.replace('"--swap-space", "4", ', "")
+
+
+def test_short_dotted_form() -> None:
+    report = check_text("vllm serve m -O.level=3 --port 1", "a.txt", "0.33.0")
+    assert report.problems[0].kind == "renamed"
+    assert report.verdicts[0].argv == ["m", "--compilation-config.mode=3", "--port", "1"]
+    assert check_text("vllm serve m -O.level=3 --port 1", "a.txt", "0.10.2").accepted
+
+
+KUBERNETES = """apiVersion: apps/v1
+kind: Deployment
+spec:
+  template:
+    spec:
+      containers:
+        - name: llm  # ours
+          image: vllm/vllm-openai:v0.33.0
+          args: [m, --swap-space, "4"]
+          livenessProbe: {httpGet: {path: /health, port: 8000}, periodSeconds: 10}
+---
+apiVersion: v1
+kind: Service
+"""
+
+
+def test_kubernetes_manifests() -> None:
+    report = check_text(KUBERNETES, "deploy.yaml")
+    kinds = {p.flag: p.kind for p in report.problems}
+    assert kinds["--swap-space"] == "removed"
+    assert {"containers.llm.resources", "containers.llm.livenessProbe"} <= kinds.keys()
+    assert "# ours" in str(report.repaired)
+    assert "swap-space" not in str(report.repaired)
+    assert "kind: Service" in str(report.repaired)
+    assert check_text(str(report.repaired), "deploy.yaml").accepted
+
+
+def test_every_way_of_the_history_leads_to_something_that_is_accepted() -> None:
+    from wizard.check import history
+
+    for flag, entry in history.data()["flags"].items():
+        assert entry["note"], flag
+        spans = releases.flag_spans(flag)
+        if entry.get("change") == "never_existed":
+            assert spans == [], flag
+        for version in ("0.6.6", "0.9.2", "0.12.0", "0.17.1", "0.24.0", "0.33.0"):
+            if releases.load(version).option(flag) is None:
+                verdict = check_words(["vllm", "serve", "m", flag, "4"], version).verdicts[0]
+                assert not [p for p in releases.check_argv(verdict.argv, version) if p.refused], (flag, version, verdict.argv)
+                assert flag in [p.flag for p in verdict.problems] or verdict.problems, (flag, version)

@@ -170,6 +170,8 @@ def check_text(text: str, name: str, asked: str | None = None, place: Place | No
     kind = extract.file_kind(name, text)
     if kind == "compose":
         return _check_compose(text, name, asked, place)
+    if kind == "kubernetes":
+        return _check_kubernetes(text, name, asked, place)
     if kind == "config":
         return _check_config(text, name, asked, place)
     if kind == "env":
@@ -217,6 +219,22 @@ def _check_compose(text: str, name: str, asked: str | None, place: Place | None)
     report.original, report.repaired = text, rewrite.dump_yaml(data, text)
     if report.repaired.split() == text.split():
         report.repaired = text  # nothing but blanks would change
+    return report
+
+
+def _check_kubernetes(text: str, name: str, asked: str | None, place: Place | None) -> Report:
+    from . import kube
+
+    documents = kube.load_all(text, name)
+    commands = [kube.command_of(c) for d in documents for c in kube.containers(d)]
+    if not commands:
+        raise BadInput(_("{name}: no container runs vLLM.").format(name=name))
+    report = _report(commands, asked, place)
+    for verdict in report.verdicts:
+        kube.rewrite(verdict)
+    report.original = report.repaired = text
+    if any(v.changed for v in report.verdicts):
+        report.repaired = kube.dump_all(documents, text)
     return report
 
 

@@ -84,7 +84,7 @@ def from_argv(words: Sequence[str]) -> Command:
 
 def from_text(text: str, script: bool) -> list[Command]:
     """Every vLLM command of a text, in order; ``script``: a shell runs the text line by line."""
-    found: list[Command] = []
+    found: list[Command] = [_listed(m, text) for m in _LISTED.finditer(text) if not _is_comment(text, m.start(), True)]
     taken = -1
     for match in re.finditer(r"\bvllm[ \t\u00a0]+serve\b|\bapi_server\b|\bdocker\b|\bpodman\b|\bnerdctl\b", text):
         if match.start() < taken or _is_comment(text, match.start(), script):
@@ -103,6 +103,20 @@ def from_text(text: str, script: bool) -> list[Command]:
         _variables(command, text[:start], script)
         found.append(command)
     return found
+
+
+# A command as a list of JSON strings: CMD ["vllm", "serve", ...] of a Dockerfile, subprocess.run([...]).
+_LISTED = re.compile(r"""\[\s*(["'])(?:[\w./-]*/)?vllm\1\s*,\s*(["'])serve\2\s*(?:,\s*[^\]\n]*(?:\n[^\]\n]*)*)?\]""")
+
+
+def _listed(match: re.Match[str], text: str) -> Command:
+    words = [
+        Word(w[0][1:-1].replace('\\"', '"'), w[0], match.start() + w.start(), match.start() + w.end(), quoted=True)
+        for w in re.finditer(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', match[0])
+    ]
+    command = Command("list", words[2:], "serve", source=text, start=match.start(), end=match.end())
+    command.facts["head"] = [w.text for w in words[:2]]
+    return command
 
 
 def _is_comment(text: str, at: int, script: bool) -> bool:
@@ -308,6 +322,8 @@ def file_kind(name: str, text: str) -> str:
     lowered = name.lower()
     if re.search(r"^services\s*:", text, re.M) and not lowered.endswith((".sh", ".bash", ".md")):
         return "compose"
+    if re.search(r"^apiVersion\s*:", text, re.M) and re.search(r"^kind\s*:", text, re.M):
+        return "kubernetes"
     if lowered.endswith((".yaml", ".yml")):
         return "config"
     base = lowered.rsplit("/", 1)[-1]

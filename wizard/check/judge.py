@@ -161,11 +161,16 @@ class _Judge:
             self.problems.append(self._with_successor(problem, argument))
         elif problem is not None and not dynamic:
             self._bad_value(problem, argument, piece, position)
+        elif argument.option.dest == "optimization_level" and not dynamic and argument.values[:1] not in (("0",), ("1",), ("2",), ("3",)):
+            # The parser takes any word there; the start then fails.
+            problem = ArgProblem(argument.flag, "bad_value", _("the optimization level is 0, 1, 2 or 3"), accepted=True)
+            self._bad_value(problem, argument, piece, position)
         self._full_name(argument, piece)
 
     def _was_an_option(self, argument: Argument) -> bool:
-        """A spelling that was an option of its own once, and now happens to begin another: --device, --device-ids."""
-        return "prefix" in argument.how and bool(releases.flag_spans(argument.flag))
+        """A spelling that means something of its own, and happens to begin another option: --device, --device-ids."""
+        known = history.entry_for(argument.written) is not None or bool(releases.flag_spans(argument.flag))
+        return "prefix" in argument.how and known
 
     def _positional(self, argument: Argument, piece: Piece) -> None:
         if self._spoken_truth(argument, piece):
@@ -321,7 +326,7 @@ class _Judge:
     def _bad_value(self, problem: ArgProblem, argument: Argument, piece: Piece, position: int) -> None:
         option = argument.option
         assert option is not None
-        for repair in (self._key_renamed, self._flag_with_value, self._json_value, self._key_value_form, self._near_choice, self._human_value):
+        for repair in (self._o_dotted, self._key_renamed, self._flag_with_value, self._json_value, self._key_value_form, self._near_choice, self._human_value):
             made = repair(argument, option, piece, position)
             if made is not None:
                 self.problems.append(dataclasses.replace(made, message=made.message or problem.message))
@@ -330,6 +335,18 @@ class _Judge:
             piece.words, piece.changed = [], True
             problem = dataclasses.replace(problem, message=problem.message + ". " + _("It was left out; set it as you need it."))
         self.problems.append(problem)
+
+    def _o_dotted(self, argument: Argument, option: Option, piece: Piece, position: int) -> ArgProblem | None:
+        """``-O.level=3``, which was short for keys of --compilation-config up to 0.12."""
+        text = argument.values[0] if argument.values else ""
+        if argument.written != "-O" or not text.startswith("."):
+            return None
+        key, equals, value = text[1:].partition("=")
+        known = history.data()["keys"]["--compilation-config"]
+        head, dot, tail = key.partition(".")
+        name = f"--compilation-config.{known.get(head, {}).get('to', head)}{dot}{tail}"
+        piece.words, piece.changed = [f"{name}={value}" if equals else name], True
+        return ArgProblem(f"-O.{key}", "renamed", _("-O.key is written {name} now").format(name=name), since="0.13.0", until="0.12.0", replacement=name, accepted=True)
 
     def _key_renamed(self, argument: Argument, option: Option, piece: Piece, position: int) -> ArgProblem | None:
         known = history.data()["keys"].get(option.flag, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -87,6 +88,10 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
     command = verdict.command
     words = command.words
     edits: list[tuple[int, int, str]] = []
+    if command.kind == "list":
+        if verdict.changed:
+            edits.append((command.start, command.end, json.dumps([*command.facts["head"], *verdict.argv], ensure_ascii=False)))
+        return edits
     last = max((w.end for w in words), default=command.end)
     for slip in command.slips:
         if slip.kind == "continuation_space":
