@@ -110,7 +110,8 @@ async def settle(app: Any, pilot: Any, timeout_s: float = 30.0) -> None:
     while loop.time() < end:
         await pilot.pause(0.05)
         busy = [w for w in app.workers if not w.is_finished]
-        if app.walk.plan is not None and not app.models_looking and not busy:
+        wizard = app.wizard
+        if wizard is not None and wizard.walk.plan is not None and not wizard.models_looking and not busy:
             break
     await pilot.pause(0.5)
     while [w for w in app.workers if not w.is_finished] and loop.time() < end:
@@ -120,17 +121,12 @@ async def settle(app: Any, pilot: Any, timeout_s: float = 30.0) -> None:
 
 def make_app(scene: Scene) -> Any:
     """The application on the scene's machine, as a user would start it there."""
-    from wizard.faces.tui.app import WizardApp
+    from wizard.faces.tui.app import Start, WizardApp
     from wizard.host import open_host
     from wizard.session import Answers
 
-    return WizardApp(
-        open_host(MACHINES / scene.machine),
-        Answers(user=dict(scene.answers)),
-        out_dir=OUT_DIR,
-        theme=scene.theme,
-        ascii_only=scene.ascii_only,
-    )
+    start = Start(open_host(MACHINES / scene.machine), Answers(user=dict(scene.answers)), out_dir=OUT_DIR)
+    return WizardApp(lambda: start, theme=scene.theme, ascii_only=scene.ascii_only)
 
 
 async def play(scene: Scene, app: Any, pilot: Any) -> None:

@@ -66,6 +66,7 @@ async def test_enter_alone_writes_what_generate_writes(machine: str, tmp_path: P
 async def test_enter_at_once_is_kept_until_the_machine_has_answered(tmp_path: Path) -> None:
     app = app_on(DESKTOP, tmp_path, prepared=None)
     async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: app.wizard is not None and app.screen is app.walk_screen)
         await pilot.press("enter")
         assert app.walk.step_id == "machine"
         await ready(app, pilot)
@@ -238,6 +239,7 @@ async def test_a_hanging_probe_is_named_and_enter_goes_on_without_it(monkeypatch
     app = app_on(DESKTOP, prepared=None)
     try:
         async with app.run_test(size=(100, 30)) as pilot:
+            await until(pilot, lambda: app.wizard is not None and app.walk_screen.view is not None)
             view = app.walk_screen.view
             assert isinstance(view, MachineView)
             await until(pilot, lambda: [line.name for line in view.waiting()] == ["docker"])

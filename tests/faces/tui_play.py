@@ -10,7 +10,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from wizard.faces.tui.app import WizardApp
+from wizard.faces.tui.app import Start, WizardApp
 from wizard.faces.tui.fields import Field
 from wizard.faces.tui.widgets import Panel
 from wizard.host import open_host
@@ -28,16 +28,18 @@ def session_of(machine: str) -> Session:
 def app_on(machine: str, out_dir: Path | str | None = None, answers: Answers | None = None, **more: Any) -> WizardApp:
     """The walk on a recorded machine, without probing it anew."""
     more.setdefault("prepared", session_of(machine))
-    return WizardApp(
-        open_host(MACHINES / machine), answers or Answers(), out_dir=None if out_dir is None else str(out_dir), **more
-    )
+    start = Start(open_host(MACHINES / machine), answers or Answers(), out_dir=None if out_dir is None else str(out_dir))
+    return WizardApp(lambda: start, **more)
 
 
 async def ready(app: WizardApp, pilot: Pilot[None], timeout_s: float = 20.0) -> None:
     """Wait until the plan stands and nothing is under way."""
 
     def at_rest() -> bool:
-        return app.walk.plan is not None and not app.models_looking and all(w.is_finished for w in app.workers)
+        wizard = app.wizard
+        if wizard is None or wizard.walk.plan is None or wizard.models_looking:
+            return False
+        return all(w.is_finished for w in app.workers)
 
     await until(pilot, at_rest, timeout_s)
     await pilot.pause()

@@ -19,6 +19,7 @@ from wizard.session import (
     Session,
     Value,
     load_answers,
+    load_pinned,
 )
 from wizard.steps import QUESTIONS, Question, parse_value, set_answer
 
@@ -44,6 +45,7 @@ def answers_from(args: argparse.Namespace) -> Answers:
     What is no question is kept as text: whether the release has such an option is known once it is chosen.
     """
     file: dict[str, Value] = {}
+    pinned: frozenset[str] = frozenset()
     if args.answers is not None:
         path = Path(args.answers).expanduser()
         try:
@@ -53,6 +55,7 @@ def answers_from(args: argparse.Namespace) -> Answers:
                 _("{path} cannot be read: {reason}.").format(path=path, reason=error.strerror or error)
             ) from error
         file = {k: _typed(k, v, str(path)) for k, v in load_answers(data, str(path)).items()}
+        pinned = load_pinned(data)
     cli: dict[str, Value] = {}
     for pair in args.set:
         key, sep, text = pair.partition("=")
@@ -79,7 +82,7 @@ def answers_from(args: argparse.Namespace) -> Answers:
         release = table.get("release")
         if isinstance(release, str) and release[:1] in "vV":
             table["release"] = release[1:]
-    return Answers(file=file, cli=cli)
+    return Answers(file=file, cli=cli, pinned=pinned)
 
 
 def out_folder(text: str) -> str:
@@ -159,11 +162,9 @@ def load_session(
         layer: {k: v for k, v in answers.layer(layer).items() if k not in QUESTIONS}
         for layer in (Layer.FILE, Layer.CLI)
     }
-    known = Answers(
-        *(
-            {k: v for k, v in answers.layer(layer).items() if k in QUESTIONS}
-            for layer in (Layer.FILE, Layer.CLI)
-        )
+    known = replace(
+        answers,
+        **{layer.value: {k: v for k, v in answers.layer(layer).items() if k in QUESTIONS} for layer in loose},
     )
     session = gather(host, known, recipe_dirs=args.recipes, on_probe=on_probe)
     session = replace(session, secrets=secrets_from(args, os.environ))

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual.color import Color
+from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.scrollbar import ScrollBarRender
 from textual.theme import Theme
@@ -297,9 +298,21 @@ def choose_theme(environ: Mapping[str, str]) -> str:
     return LIGHT.name if background in ("7", "15") else DARK.name
 
 
-CSS = """
+SMALLEST = (60, 18)  # columns, rows
+THREE_ZONES = 100  # columns from which all three zones are shown
+WIDE, HUGE = 118, 150  # columns from which the zones grow
+
+
+def set_width_classes(screen: DOMNode, columns: int) -> None:
+    """Which zones are shown, and how wide they are, is decided by classes of the screen."""
+    screen.set_class(columns < THREE_ZONES, "-narrow")
+    screen.set_class(columns >= WIDE, "-wide")
+    screen.set_class(columns >= HUGE, "-huge")
+
+
+# The frames alone: little, since the first picture waits for it.
+FRAME_CSS = """
 Screen { background: $background; color: $wz-text; layers: base over; }
-VerticalScroll { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
 
 #header { height: 1; background: $wz-bar; color: $wz-text; padding: 0 1; }
 #footer { height: 1; dock: bottom; background: $wz-bar; color: $wz-dim; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }
@@ -314,13 +327,17 @@ VerticalScroll { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
 #rail { width: 21; padding: 1 0 0 1; }
 #main { width: 1fr; }
 #plan { width: 33; padding: 0 0 0 1; scrollbar-gutter: stable; }
-#plan-text { height: auto; padding: 0 1 0 0; }
 .-wide #plan { width: 44; }
 .-wide #rail { width: 22; }
 .-huge #plan { width: 58; }
 .-huge #rail { width: 24; }
 .-narrow #rail, .-narrow #plan { display: none; }
+#waiting { padding: 0 1; color: $wz-dim; }
+"""
 
+CSS = """
+VerticalScroll { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
+#plan-text { height: auto; padding: 0 1 0 0; }
 #steps { height: 1fr; }
 StepView { height: 1fr; padding: 0 0 0 1; background: $surface; scrollbar-gutter: stable; }
 StepView .inner { height: auto; padding: 0 1 0 0; }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard.facts import Severity
 from wizard.session import Answers, Layer, Secrets, Session, Value
-from wizard.steps import MACHINE, STEPS, Question, Step, asked, visible_steps
+from wizard.steps import MACHINE, QUESTIONS, STEPS, Question, Step, asked, set_answer, visible_steps
 
 if TYPE_CHECKING:
     from wizard.host import Host
@@ -41,10 +41,10 @@ class Walk:
         self.session = replace(session, answers=self.answers, secrets=self.secrets)
         self._replan()
 
-    def warm(self, session: Session) -> None:
-        """Plan over ``session`` once and drop the plan. The first plan over new facts ranks every model, which
+    def warm(self, session: Session) -> Plan:
+        """Plan over ``session`` once, ahead of its use. The first plan over new facts ranks every model, which
         takes a while: done in a thread, the same plan is then made at once where it is shown."""
-        self._plan(replace(session, answers=self.answers, secrets=self.secrets))
+        return self._plan(replace(session, answers=self.answers, secrets=self.secrets))
 
     def _replan(self) -> None:
         if self.session is None:
@@ -60,6 +60,19 @@ class Walk:
 
             self.planner = plan
         return self.planner(session)
+
+    def check_given(self, plan: Plan) -> None:
+        """Hold the answers of files and options against the plan: options of vLLM get the name that the release
+        gives them. Raises BadInput for one that is no answer, or not a well-formed one."""
+        from wizard.faces.inputs import as_text, check_answers
+
+        session = replace(plan.session, answers=self.answers)
+        for layer in (Layer.FILE, Layer.CLI):
+            for key, value in self.answers.layer(layer).items():
+                if key not in QUESTIONS:
+                    session = set_answer(session.forget(key), plan, key, as_text(value), layer)
+        check_answers(session, plan)
+        self.answers = session.answers
 
     # -- answers ----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,722 @@
+"""The walk's one screen: three zones, and the step in the middle. Keys, going from step to step, writing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.cells import cell_len
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from wizard.errors import BadInput, WizardError
+from wizard.faces.tui import look, panes, text
+from wizard.faces.tui.fields import Field, help_widget
+from wizard.faces.tui.look import CSS, SMALLEST, THREE_ZONES
+from wizard.faces.tui.text import ACCENT, BOLD, DIM, OK, TEXT, WARN, Part, content
+from wizard.faces.tui.views import (
+    FlagsView,
+    MachineView,
+    ModelView,
+    MoveView,
+    ReviewView,
+    StepView,
+    short_path,
+    state_word,
+    view_for,
+)
+from wizard.faces.tui.walk import Walk
+from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Rows
+from wizard.i18n import _
+from wizard.session import Layer
+
+if TYPE_CHECKING:
+    from wizard.faces.tui.work import Wizard
+
+SETTLE_S = 0.09  # so long after the last key press is planned anew
+
+
+class Rail(Panel):
+    """The steps; a click goes there."""
+
+    def on_click(self, event: events.Click) -> None:
+        screen = self.screen
+        if not isinstance(screen, WalkScreen):
+            return
+        steps = screen.walk.steps()
+        at = event.get_content_offset_capture(self).y // 2
+        if 0 <= at < len(steps):
+            screen.go_to(steps[at].id)
+
+
+class Footer(Panel):
+    """At most six keys, each with what it does; a click presses it."""
+
+    def show_keys(self, keys: list[tuple[str, str, str]]) -> None:
+        parts: list[Part] = []
+        self._spans: list[tuple[int, int, str]] = []
+        words = sum(cell_len(key) + 1 + cell_len(label) for key, label, _action in keys[:6])
+        gap = max(1, min(3, (self.screen.size.width - 2 - words) // 5))
+        at = 0
+        for key, label, action in keys[:6]:
+            size = cell_len(key) + 1 + cell_len(label)
+            self._spans.append((at, at + size, action))
+            parts += [(key, f"bold {ACCENT}"), (" " + label + " " * gap, TEXT)]
+            at += size + gap
+        self.put(content(parts))
+
+    async def on_click(self, event: events.Click) -> None:
+        x = event.get_content_offset_capture(self).x
+        for start, end, action in getattr(self, "_spans", []):
+            if start <= x < end:
+                await self.screen.run_action(action)
+
+
+def set_title(frame: Widget, title: str) -> None:
+    """Set a frame's title; setting the same again would draw the whole frame anew."""
+    if str(frame.border_title or "") != title:
+        frame.border_title = title
+
+
+def set_subtitle(frame: Widget, title: str) -> None:
+    """The same for what stands in the lower border."""
+    if str(frame.border_subtitle or "") != title:
+        frame.border_subtitle = title
+
+
+class WalkScreen(Screen[None]):
+    """The walk itself."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "next", show=False),
+        Binding("escape", "back", show=False),
+        Binding("f1", "help", show=False),
+        Binding("f2", "plan", show=False),
+        Binding("ctrl+p", "find", show=False),
+        Binding("ctrl+t", "theme", show=False),
+        Binding("ctrl+r", "reset", show=False),
+        Binding("up", "go_up", show=False),
+        Binding("down", "go_down", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+    ]
+    AUTO_FOCUS = None
+    CSS = CSS
+    SCOPED_CSS = False  # the dialogs over it are styled by the same sheet
+
+    def __init__(self, wizard: Wizard) -> None:
+        super().__init__()
+        self.wizard = wizard
+        self.views: dict[str, StepView] = {}
+        self.busy = False  # a step change is under way
+        self._settle: Timer | None = None
+        self._edited: set[Field] = set()
+        self._files: list[tuple[str, str]] = []
+        self._files_timer: Timer | None = None
+        self.go_on_when_ready = False
+        self.apply_wslconfig = False
+
+    # -- composing --------------------------------------------------------------------------------------------
+
+    @property
+    def walk(self) -> Walk:
+        return self.wizard.walk
+
+    def compose(self) -> ComposeResult:
+        yield Panel(id="header")
+        with Horizontal(id="zones"):
+            with Vertical(id="rail", classes="frame") as rail:
+                rail.border_title = _("Steps")
+                yield Rail(id="rail-text")
+            with Vertical(id="main", classes="frame"):
+                yield Container(id="steps")
+                with Horizontal(id="nav"):
+                    yield PushButton(_("Back"), id="back")
+                    yield Static(classes="gap")
+                    yield PushButton(_("Next"), id="next")
+            with VerticalScroll(id="plan", classes="frame", can_focus=False) as plan:
+                plan.border_title = _("Plan")
+                yield Panel(id="plan-text")
+        yield Footer(id="footer")
+        yield Panel(id="too-small")
+
+    async def on_mount(self) -> None:
+        self.set_class(self.wizard.ascii_only, "-ascii")
+        await self._enter(self.walk.step_id)
+        self.query_one("#next", PushButton).focus()
+        self.call_after_refresh(self.wizard.begin)
+
+    # -- size -------------------------------------------------------------------------------------------------
+
+    def on_resize(self, event: events.Resize) -> None:
+        width, height = event.size
+        tiny = width < SMALLEST[0] or height < SMALLEST[1]
+        self.set_class(tiny, "-tiny")
+        look.set_width_classes(self, width)
+        if tiny:
+            told = _("This window has {w} columns and {h} rows; at least {mw} and {mh} are needed. Make it larger to go on; Ctrl+Q leaves.")
+            self.query_one("#too-small", Panel).put(
+                Content(told.format(w=width, h=height, mw=SMALLEST[0], mh=SMALLEST[1]))
+            )
+        self.call_after_refresh(self.show)
+
+    # -- showing ----------------------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> StepView | None:
+        return self.views.get(self.walk.step_id)
+
+    def show(self) -> None:
+        """Bring every zone up to date with the plan."""
+        if not self.is_mounted:
+            return
+        walk = self.walk
+        view = self.view
+        with self.app.batch_update():
+            if view is not None and view.is_mounted:
+                view.show(walk)
+            self.show_frame()
+            self._show_plan()
+            self._show_footer()
+
+    def show_frame(self) -> None:
+        walk, glyphs = self.walk, self.wizard.glyphs
+        steps, at = walk.steps(), walk.index()
+        width = self.size.width
+        name = self.wizard.host_name
+        left: list[Part] = [("vllm-wizard", f"bold {ACCENT}"), (f"  {name}" if name else "", DIM)]
+        copying = self.wizard.copying()
+        middle: list[Part] = [(copying + "   ", WARN)] if copying and width >= 70 else []
+        right: list[Part] = panes.progress(walk, glyphs) if width < THREE_ZONES else []
+        right = [*middle, *right, (_("step {n} of {total}").format(n=at + 1, total=len(steps)), TEXT)]
+        gap = max(1, width - 2 - content(left).cell_length - content(right).cell_length)
+        self.query_one("#header", Panel).put(content([*left, (" " * gap, ""), *right]))
+        set_title(self.query_one("#main"), f"{at + 1} {_(walk.step.title)}")
+        if width >= THREE_ZONES:
+            rail = self.query_one("#rail-text", Rail)
+            rail.put(panes.rail(walk, glyphs, max(12, rail.size.width or 18)))
+        view = self.view
+        next_label = _(view.next_label) if view is not None else _("Next")
+        if isinstance(view, ReviewView) and view.written:
+            next_label = _("Finish")
+        self.query_one("#next", PushButton).rename(f"{next_label} {glyphs.right}")
+        back = self.query_one("#back", PushButton)
+        back.rename(f"{glyphs.left} {_('Back')}")
+        back.display = walk.neighbour(-1) is not None and not (isinstance(view, ReviewView) and view.written)
+        self._show_more()
+
+    def _show_more(self) -> None:
+        view, told = self.view, ""
+        if view is not None and view.is_mounted and view.max_scroll_y > 0:
+            glyphs = self.wizard.glyphs
+            up = f"{glyphs.up} PgUp" if view.scroll_y > 0 else ""
+            down = f"{glyphs.down} PgDn" if view.scroll_y < view.max_scroll_y else ""
+            told = "  ".join(x for x in (up, down) if x)
+        set_subtitle(self.query_one("#main"), told)
+
+    def _show_plan(self) -> None:
+        if self.size.width < THREE_ZONES:
+            return
+        box = self.query_one("#plan-text", Panel)
+        width = max(20, box.content_size.width)
+        box.put(panes.plan_pane(self.walk, self.wizard.glyphs, width, self._files))
+
+    def _show_footer(self) -> None:
+        focused = self.focused
+        view = self.view
+        enter = _("Next")
+        if isinstance(focused, Rows) and focused.opens:
+            enter = _("Change") if focused.id == "flag-rows" else _("Open")
+        elif isinstance(focused, LineInput) and focused.id == "typed" and focused.value.strip():
+            enter = _("Read it")
+        elif isinstance(focused, LineInput) and focused.id == "flag-filter":
+            enter = _("To the list")
+        elif isinstance(focused, PushButton) and focused.id not in ("next",):
+            enter = _("Press")
+        elif isinstance(view, ReviewView):
+            enter = _("Finish") if view.written else _("Write")
+        self.query_one("#footer", Footer).show_keys(
+            [
+                ("Enter", enter, "next"),
+                ("Esc", _("Back"), "back"),
+                ("F1", _("Help"), "help"),
+                ("F2", _("Plan"), "plan"),
+                ("^P", _("Find"), "find"),
+                ("^Q", _("Quit"), "app.quit"),
+            ]
+        )
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        item = help_widget(event.widget)
+        if item is not None:
+            item.scroll_visible(animate=False)
+        self._show_footer()
+        self.call_after_refresh(self._show_more)
+
+    # -- editing ----------------------------------------------------------------------------------------------
+
+    def on_field_edited(self, event: Field.Edited) -> None:
+        self._edited.add(event.field)
+        self._settle_later()
+
+    def _settle_later(self) -> None:
+        if self._settle is not None:
+            self._settle.stop()
+        self._settle = self.set_timer(SETTLE_S, self.settle)
+
+    def settle(self) -> None:
+        """Take what was edited since the last time into the answers, and show the new plan."""
+        if self._settle is not None:
+            self._settle.stop()
+            self._settle = None
+        edited, self._edited = self._edited, set()
+        for item in edited:
+            self._take(item)
+        view = self.view
+        if edited and isinstance(view, ReviewView):
+            self._refresh_changes(view)
+        self.show()
+        self._files_later()
+
+    def _take(self, item: Field) -> bool:
+        """Read one field into the answers. False when what stands in it cannot be taken (said beside it)."""
+        walk, plan = self.walk, self.walk.plan
+        if plan is None or not item.display:
+            return True
+        key = item.question.key
+        if not item.touched:
+            item.set_error("", walk)
+            return True
+        reading = item.read(plan)
+        if reading.error:
+            item.set_error(reading.error, walk)
+            return False
+        item.set_error("", walk)
+        if item.question.secret:
+            walk.set_secret(key, str(reading.value) if reading.value is not None else None)
+            return True
+        if reading.empty or reading.value is None:
+            walk.forget(key)
+        else:
+            walk.answer(key, reading.value)
+        assert walk.plan is not None
+        item.put(walk.plan.value(key))
+        return True
+
+    def commit(self) -> bool:
+        """Read all fields of the step. False when one is wrong: it is said beside it, and the focus goes there."""
+        view = self.view
+        if view is None:
+            return True
+        wrong: Field | None = None
+        for item in view.fields():
+            if not self._take(item) and wrong is None:
+                wrong = item
+        self._edited.clear()
+        self.show()
+        if wrong is not None:
+            wrong.focus_control()
+        return wrong is None
+
+    # -- going ------------------------------------------------------------------------------------------------
+
+    async def action_next(self) -> None:
+        if self.busy or self.has_class("-tiny"):
+            return
+        focused = self.focused
+        view = self.view
+        if isinstance(focused, LineInput) and focused.id == "flag-filter":
+            self.query_one("#flag-rows", Rows).focus()
+            return
+        if isinstance(view, ModelView) and view.typed() and view.typed() != str(self.walk.plan.value("model") if self.walk.plan else ""):
+            self.wizard.choose_model(view.typed(), typed=True)
+            return
+        self.settle()
+        if not self._ready():
+            return
+        if isinstance(view, ReviewView):
+            self.commit()
+            self._review_next(view)
+            return
+        if not self.commit() or self._offer_copy(view):
+            return
+        follower = self.walk.neighbour(+1)
+        if follower is not None:
+            await self._go(follower.id)
+
+    def _ready(self) -> bool:
+        """Whether the current step can be left; if it is only a matter of waiting, it is left by itself then."""
+        view = self.view
+        wizard = self.wizard
+        if self.walk.plan is None:
+            if isinstance(view, MachineView):
+                if wizard.can_skip_probes(view):
+                    wizard.skip_probes()
+                self.go_on_when_ready = True
+                self._hint(_("Going on as soon as the machine has answered."))
+            return False
+        if isinstance(view, ModelView) and view.reading:
+            self._hint(_("The model is still being read."))
+            return False
+        if isinstance(view, ModelView) and view.looking and not wizard.scan_is_slow():
+            self.go_on_when_ready = True
+            self._hint(_("Going on as soon as the search for models is done."))
+            return False
+        return True
+
+    def _offer_copy(self, view: StepView | None) -> bool:
+        """On the way from the move step: offer to start the copy that was chosen. True while that is asked."""
+        plan = self.walk.plan
+        if not isinstance(view, MoveView) or plan is None or plan.move is None:
+            return False
+        if not plan.move.wanted or view.asked or view.state != "idle":
+            return False
+        from wizard.faces.tui.dialogs import Ask
+
+        view.asked = True
+        size = text.gib(plan.move.size_bytes)
+        parts: list[Part] = [
+            (_("{size} are copied to {place}.").format(size=size, place=plan.move.destination) + "\n\n", TEXT),
+            (_("It goes on in the background while you walk on, and can be paused, stopped and taken up again. Later, the command stands among the last instructions."), DIM),
+        ]
+
+        async def answered(yes: bool | None) -> None:
+            if yes:
+                self.wizard.move_button("start")
+            await self.action_next()
+
+        self.app.push_screen(Ask(_("Copy the model now?"), content(parts), _("Copy now"), _("Later")), answered)
+        return True
+
+    def _hint(self, message: str) -> None:
+        self.app.notify(message, timeout=3)
+
+    async def ready_now(self) -> None:
+        """What was waited for has come: go on if Enter was pressed meanwhile."""
+        if self.go_on_when_ready:
+            self.go_on_when_ready = False
+            await self.action_next()
+
+    async def action_back(self) -> None:
+        if self.busy:
+            return
+        view = self.view
+        if isinstance(view, ReviewView) and view.written:
+            return
+        self.settle()
+        before = self.walk.neighbour(-1)
+        if before is None:
+            self._hint(_("This is the first step. Ctrl+Q leaves; your answers are kept."))
+            return
+        if view is not None:
+            for item in view.fields():
+                self._take(item)  # what is wrong stays in its field
+        await self._go(before.id)
+
+    def go_to(self, step_id: str) -> None:
+        """Jump to a step (palette, mouse)."""
+        if self.walk.plan is None or step_id == self.walk.step_id:
+            return
+        self.settle()
+        if step_id in {s.id for s in self.walk.steps()} and self.commit():
+            self.run_worker(self._go(step_id), exclusive=True, group="go")
+
+    async def _go(self, step_id: str) -> None:
+        walk = self.walk
+        if walk.step_id == "model":
+            self.wizard.pin_model_while_looking()
+        walk.visited.add(walk.step_id)
+        await self._enter(step_id)
+        self.wizard.save()
+
+    async def _enter(self, step_id: str) -> None:
+        """Make ``step_id`` the step that is shown."""
+        self.busy = True
+        self.app.clear_notifications()
+        try:
+            walk = self.walk
+            walk.step_id = step_id
+            step = walk.step
+            walk.step_id = step.id
+            holder = self.query_one("#steps", Container)
+            with self.app.batch_update():
+                view = self.views.get(step.id)
+                if view is None:
+                    view = view_for(step)
+                    self.views[step.id] = view
+                    for other in self.views.values():
+                        other.display = other is view
+                    await holder.mount(view)
+                else:
+                    for other in self.views.values():
+                        other.display = other is view
+                if isinstance(view, ReviewView):
+                    self._refresh_changes(view)
+                self.show()
+                first = view.first_focus()
+                (first if first is not None else self.query_one("#next", PushButton)).focus(scroll_visible=False)
+                view.scroll_home(animate=False)
+            self.call_after_refresh(self._show_more)
+        finally:
+            self.busy = False
+        self.wizard.entered(step.id)
+
+    def action_go_up(self) -> None:
+        self._scroll_or_move(-1)
+
+    def action_go_down(self) -> None:
+        self._scroll_or_move(1)
+
+    def _scroll_or_move(self, by: int) -> None:
+        view = self.view
+        if view is not None and view.max_scroll_y > 0 and 0 <= view.scroll_y + by <= view.max_scroll_y:
+            view.scroll_relative(y=by, animate=False)
+            self.call_after_refresh(self._show_more)
+        elif by < 0:
+            self.focus_previous()
+        else:
+            self.focus_next()
+
+    def action_page(self, by: int) -> None:
+        view = self.view
+        if view is not None:
+            view.scroll_relative(y=by * max(1, view.size.height - 2), animate=False)
+            self.call_after_refresh(self._show_more)
+
+    # -- messages of the views --------------------------------------------------------------------------------
+
+    async def on_push_button_pressed(self, event: PushButton.Pressed) -> None:
+        event.stop()
+        name = event.button.id or ""
+        if name == "next":
+            await self.action_next()
+        elif name == "back":
+            await self.action_back()
+        elif name.startswith("move-"):
+            self.wizard.move_button(name.removeprefix("move-"))
+
+    def on_rows_moved(self, event: Rows.Moved) -> None:
+        event.stop()
+        view = self.view
+        if isinstance(view, ModelView):
+            view.chosen = event.key
+            view.set_error("")
+            self.wizard.choose_model_later(event.key)
+        elif isinstance(view, FlagsView):
+            view.draw_about()
+        elif isinstance(view, ReviewView):
+            view.draw_diff()
+
+    async def on_rows_opened(self, event: Rows.Opened) -> None:
+        event.stop()
+        view = self.view
+        if isinstance(view, FlagsView):
+            self._edit_flag(view)
+        elif isinstance(view, ReviewView):
+            change = view.change_under_cursor()
+            if change is not None:
+                from wizard.faces.tui.dialogs import Reader
+                from wizard.faces.tui.views import change_content
+
+                self.app.push_screen(Reader(change.path, lambda width: change_content(change, width), full=True))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        view = self.view
+        if event.input.id == "flag-filter" and isinstance(view, FlagsView):
+            view.draw_flags()
+        self._show_footer()
+
+    def _edit_flag(self, view: FlagsView) -> None:
+        row = view.flag_under_cursor()
+        if row is None:
+            return
+        self._open_flag(row.dest)
+
+    def _open_flag(self, dest: str) -> None:
+        from wizard.faces.tui.dialogs import FlagDialog, FlagEdit
+        from wizard.steps import QUESTIONS, set_answer
+
+        plan, session = self.walk.plan, self.walk.session
+        row = next((r for r in plan.flag_rows if r.dest == dest), None) if plan is not None else None
+        if plan is None or session is None or row is None:
+            return
+
+        def check(value: str) -> str | None:
+            try:
+                probed = set_answer(session, plan, dest, value, Layer.USER)
+            except BadInput as error:
+                return str(error)
+            question = QUESTIONS.get(dest)
+            given = probed.answers.get(dest)
+            if question is not None and given is not None:
+                return question.error(plan, given[0])
+            return self.wizard.flag_error(dest, value)
+
+        def taken(edit: FlagEdit | None) -> None:
+            if edit is None:
+                return
+            if edit.reset:
+                self.walk.forget(dest)
+            else:
+                given = set_answer(session, plan, dest, edit.text, Layer.USER).answers.get(dest)
+                if given is not None:
+                    self.walk.answer(dest, given[0])
+            self.show()
+            self._files_later()
+
+        self.app.push_screen(FlagDialog(row, self.walk.answers.get(dest) is not None, check), taken)
+
+    # -- keys that open something -----------------------------------------------------------------------------
+
+    def action_help(self) -> None:
+        from wizard.faces.tui.dialogs import Reader, field_help, keys_help
+
+        item = help_widget(self.focused)
+        if item is not None:
+            self.app.push_screen(Reader(_(item.question.label), field_help(item, self.walk)))
+        else:
+            told = content([(_(self.walk.step.intro) + "\n\n", TEXT)]) + keys_help()
+            self.app.push_screen(Reader(_("Help: {step}").format(step=_(self.walk.step.title)), told))
+
+    def action_plan(self) -> None:
+        from wizard.faces.tui.dialogs import Reader
+
+        self.settle()
+        self.app.push_screen(
+            Reader(_("Plan"), lambda width: panes.whole_plan(self.walk, self.wizard.glyphs, width, self._files), full=True)
+        )
+
+    def action_find(self) -> None:
+        from wizard.faces.tui.dialogs import Palette
+
+        self.app.push_screen(Palette(self.wizard.palette_entries()), self._found)
+
+    def _found(self, key: str | None) -> None:
+        kind, _sep, name = (key or "").partition(":")
+        if kind == "step":
+            self.go_to(name)
+        elif kind == "flag":
+            self._open_flag(name)
+        elif kind == "model":
+            self.wizard.choose_model(name)
+            self.go_to("model")
+        elif kind == "theme":
+            self.app.theme = name
+
+    def action_theme(self) -> None:
+        names = [t.name for t in look.THEMES]
+        at = names.index(self.app.theme) if self.app.theme in names else 0
+        self.app.theme = names[(at + 1) % len(names)]
+
+    def action_reset(self) -> None:
+        item = help_widget(self.focused)
+        if item is None or self.walk.plan is None:
+            return
+        key = item.question.key
+        self.walk.forget(key)
+        if item.question.secret:
+            self.walk.set_secret(key, None)
+        item.put(None if item.question.secret else self.walk.plan.value(key))
+        item.set_error("", self.walk)
+        self.show()
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def _files_later(self) -> None:
+        if self._files_timer is not None:
+            self._files_timer.stop()
+        self._files_timer = self.set_timer(0.3, self.refresh_files)
+
+    def refresh_files(self) -> None:
+        """Find out anew which files would be written, and how they differ from the disk."""
+        walk = self.walk
+        session, plan = walk.session, walk.plan
+        if session is None or plan is None:
+            return
+        out_dir = str(plan.value("out_dir") or ".")
+
+        def work() -> None:
+            from wizard.faces.tui.files import changes_of
+
+            changes, _complete, _error = changes_of(session, plan, out_dir, self.apply_wslconfig)
+            names = [(Path(c.path).name, state_word(c.state.value)) for c in changes]
+            self.app.call_from_thread(self._take_files, names)
+
+        self.run_worker(work, thread=True, exclusive=True, group="files")
+
+    def _take_files(self, names: list[tuple[str, str]]) -> None:
+        if names != self._files:
+            self._files = names
+            self._show_plan()
+
+    def _refresh_changes(self, view: ReviewView) -> None:
+        walk = self.walk
+        if walk.session is None or walk.plan is None or view.written:
+            return
+        from wizard.faces.tui.files import changes_of
+
+        out_dir = str(walk.plan.value("out_dir") or ".")
+        view.changes, complete, view.error = changes_of(walk.session, walk.plan, out_dir, self.apply_wslconfig)
+        if complete is not walk.plan:
+            # A random API key was made for the files that are shown: the same one is written.
+            walk.secrets = complete.session.secrets
+            walk.use(walk.session)
+        self._files = [(Path(c.path).name, state_word(c.state.value)) for c in view.changes]
+
+    def _review_next(self, view: ReviewView) -> None:
+        plan = self.walk.plan
+        if view.written:
+            self.wizard.finish()
+            return
+        if plan is None:
+            return
+        self._refresh_changes(view)
+        view.show(self.walk)
+        if plan.blockers or view.error or not view.changes:
+            view.scroll_home(animate=False)
+            self._hint(_("Nothing can be written yet: see the top of this step."))
+            return
+        from wizard.faces.tui.dialogs import Ask
+
+        fresh = [c for c in view.changes if c.state.value != "same"]
+        parts: list[Part] = [(_("Write to {folder}?").format(folder=plan.value("out_dir")) + "\n", BOLD)]
+        width = max(len(short_path(c)) for c in view.changes)
+        for change in view.changes:
+            parts.append((f"\n  {text.pad(short_path(change), width)}", TEXT))
+            parts.append(("  " + state_word(change.state.value), OK if change.state.value == "new" else WARN if change.state.value == "changed" else DIM))
+        parts.append(("\n\n" + (_("What is replaced is backed up; “vllm-wizard undo” takes it back.") if fresh else _("All of it stands there already.")), DIM))
+        self.app.push_screen(Ask(_("Write the files"), content(parts), _("Write"), _("Not yet")), self._written)
+
+    def _written(self, yes: bool | None) -> None:
+        view = self.view
+        if not yes or not isinstance(view, ReviewView):
+            return
+        from wizard.faces.tui.files import write_all
+
+        try:
+            receipt = write_all(view.changes)
+        except WizardError as error:
+            view.error = str(error)
+            self._refresh_changes(view)
+            view.error = view.error or str(error)
+            self.show()
+            view.scroll_home(animate=False)
+            return
+        view.written, view.error = True, ""
+        moved = self.wizard.move_view()
+        view.moved = moved is not None and moved.state in ("done", "running", "preparing")
+        self.walk.visited.add("review")
+        self.wizard.receipt = receipt
+        self.wizard.save()
+        self.show()
+        view.scroll_home(animate=False)
+        self.query_one("#next", PushButton).focus()
+
+

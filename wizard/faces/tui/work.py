@@ -1,0 +1,482 @@
+"""What the walk does in the background: asking the machine, looking for models, planning, keeping the answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.timer import Timer
+
+from wizard.errors import WizardError
+from wizard.faces import resume
+from wizard.faces.tui import look, text
+from wizard.faces.tui.dialogs import Ask, Entry
+from wizard.faces.tui.look import Glyphs
+from wizard.faces.tui.screen import WalkScreen
+from wizard.faces.tui.text import DIM, TEXT, Part, content
+from wizard.faces.tui.views import SLOW_S, MachineView, ModelView, MoveView, model_entries
+from wizard.faces.tui.walk import Walk
+from wizard.faces.tui.widgets import LineInput, Rows
+from wizard.i18n import _
+from wizard.session import Answers, Layer, Secrets
+from wizard.steps import STEPS
+
+if TYPE_CHECKING:
+    from wizard.faces.resume import Saved
+    from wizard.faces.tui.app import Start, WizardApp
+    from wizard.facts import ProbeRun
+    from wizard.models.info import FoundModel
+    from wizard.session import Session
+
+PATIENCE_S = 3.0  # so long Enter on the model step waits for the search
+
+
+class Wizard:
+    """The walk with all that goes on behind it. One for each run of the application."""
+
+    def __init__(
+        self,
+        app: WizardApp,
+        start: Start,
+        *,
+        keep: Path | None = None,
+        keep_answers: bool = False,
+        planner: Callable[[Session], Any] | None = None,
+        prepared: Session | None = None,
+    ) -> None:
+        """``keep``: the file for kept answers; ``keep_answers``: use the machine's own one in the config folder.
+        ``prepared``: a session with all facts, so that nothing is probed or searched (tests, demonstrations)."""
+        self.app = app
+        self.host = start.host
+        name = str(getattr(start.host, "name", ""))
+        self.host_name = "" if name in ("", resume.THIS_MACHINE) else name
+        answers = start.answers
+        if start.out_dir is not None:
+            answers = answers.with_value("out_dir", start.out_dir, Layer.CLI)
+        self.walk = Walk(answers=answers, secrets=start.secrets or Secrets(), planner=planner)
+        self.recipe_dirs = start.recipe_dirs
+        self.first_step = start.first_step
+        self.keep = resume.session_path(name or resume.THIS_MACHINE) if keep_answers else keep
+        self.prepared = prepared
+        self.receipt: Any = None
+        self.mover: Any = None
+        self.models_looking = False
+        self.walk_screen = WalkScreen(self)
+        self._so_far: list[FoundModel] = []
+        self._saving = threading.Lock()
+        self._saves = 0
+        self._stop = False
+        self._skip = False
+        self._scan_started = 0.0
+        self._ticker: Timer | None = None
+        self._model_timer: Timer | None = None
+
+    @property
+    def ascii_only(self) -> bool:
+        return self.app.ascii_only
+
+    @property
+    def glyphs(self) -> Glyphs:
+        return self.app.glyphs
+
+    # -- the machine ------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start asking the machine, once the first picture stands."""
+        view = self.walk_screen.view
+        if isinstance(view, MachineView):
+            self._ticker = self.app.set_interval(0.1, view.tick)
+        self.app.run_worker(self._gather, thread=True, group="gather")
+
+    def _gather(self) -> None:
+        """In a thread: facts, recipes, the first plan, then the models."""
+        saved: Saved | None = None
+        if self.keep is not None and not self.walk.answers.file:
+            saved, trouble = resume.load(self.keep)
+            if trouble:
+                self.app.call_from_thread(self.app.notify, trouble, severity="warning", timeout=8)
+        if saved is not None and (saved.answers or saved.step not in ("", "machine")):
+            self.app.call_from_thread(self._offer, saved)
+        if self.prepared is not None:
+            self.walk.warm(self.prepared)
+            self.app.call_from_thread(self._machine_known, self.prepared)  # type: ignore[arg-type]
+            return
+        try:
+            session = self._machine_session()
+        except WizardError as error:
+            self.app.call_from_thread(self._machine_trouble, str(error))
+            return
+        try:
+            self.walk.check_given(self.walk.warm(session))
+        except WizardError as error:
+            self.app.call_from_thread(self.app.refuse, error)
+            return
+        self.app.call_from_thread(self._machine_known, session)  # type: ignore[arg-type]
+        self._find_models(session)
+
+    def _machine_session(self) -> Session:
+        from wizard.probes import PROBE_NAMES, run_all
+        from wizard.session import gather
+
+        self.app.call_from_thread(self._probes_started, dict(PROBE_NAMES))
+        machine = run_all(
+            self.host,
+            on_result=lambda run: self.app.call_from_thread(self._probe_answered, run),
+            give_up=lambda: self._skip or self._stop,
+        )
+        return gather(self.host, Answers(), machine=machine, recipe_dirs=self.recipe_dirs, scan=False)
+
+    def _probes_started(self, names: dict[str, str]) -> None:
+        view = self.walk_screen.views.get("machine")
+        if isinstance(view, MachineView):
+            view.start(names)
+
+    def _probe_answered(self, run: ProbeRun) -> None:
+        view = self.walk_screen.views.get("machine")
+        if isinstance(view, MachineView):
+            view.answered(run)
+
+    def _machine_trouble(self, message: str) -> None:
+        view = self.walk_screen.views.get("machine")
+        if isinstance(view, MachineView):
+            view.trouble = message
+            view.finished = True
+        self.walk_screen.show()
+
+    def can_skip_probes(self, view: MachineView) -> bool:
+        """Only what has been named as slow is passed over; else Enter waits the moment that it takes."""
+        return any(time.monotonic() - line.started >= SLOW_S for line in view.waiting())
+
+    def skip_probes(self) -> None:
+        """The user goes on without the probes that have not answered."""
+        self._skip = True
+
+    async def _machine_known(self, session: Session) -> None:
+        view = self.walk_screen.views.get("machine")
+        if isinstance(view, MachineView):
+            for run in session.machine.runs:
+                view.answered(run)
+            view.finished = True
+        if self._ticker is not None:
+            self._ticker.stop()
+        self.walk.use(session)
+        self.walk_screen.show()
+        self.walk_screen.refresh_files()
+        if self.first_step is not None and not self.walk_screen.go_on_when_ready:
+            self.walk_screen.go_to(self.first_step)
+        if self.walk.step_id == "machine":
+            await self.walk_screen.ready_now()
+
+    # -- models -----------------------------------------------------------------------------------------------
+
+    def _find_models(self, session: Session) -> None:
+        from wizard.session import find_models
+
+        self._scan_started = time.monotonic()
+        self.app.call_from_thread(self._looking, True)
+        found: list[FoundModel] = []
+        last = 0.0
+
+        def on_found(model: FoundModel) -> None:
+            nonlocal last
+            found.append(model)
+            if time.monotonic() - last > 0.2:
+                last = time.monotonic()
+                self.app.call_from_thread(self._found_so_far, list(found))
+
+        try:
+            complete = find_models(session, self.host, cancelled=lambda: self._stop, on_found=on_found)
+        except (WizardError, OSError) as error:
+            self.app.call_from_thread(self.app.notify, str(error), severity="warning")
+            complete = session
+        self._look_at_wanted(complete)
+
+    def _look_at_wanted(self, session: Session) -> None:
+        """Read the model that was asked for on the command line or kept; then everything is known."""
+        from wizard.session import look_at_model
+
+        trouble = ""
+        wanted = self.walk.answers.get("model")
+        if wanted is not None:
+            try:
+                session = look_at_model(session, self.host, str(wanted[0]))
+            except (WizardError, OSError) as error:
+                trouble = str(error)
+        if not self._stop:
+            session = self._with_models_read_meanwhile(session)
+            self.walk.warm(session)
+            self.app.call_from_thread(self._models_known, session, trouble)  # type: ignore[arg-type]
+
+    def _with_models_read_meanwhile(self, session: Session) -> Session:
+        """``session`` with what was read while the search ran; the same object when there is nothing to add."""
+        held = self.walk.session
+        missing = {} if held is None else {k: v for k, v in held.models.items() if k not in session.models}
+        return replace(session, models={**session.models, **missing}) if missing else session
+
+    def _looking(self, on: bool) -> None:
+        view = self._model_view()
+        if view is not None:
+            view.looking = on
+        self.models_looking = on
+        self.walk_screen.show()
+
+    def _model_view(self) -> ModelView | None:
+        view = self.walk_screen.views.get("model")
+        return view if isinstance(view, ModelView) else None
+
+    def _found_so_far(self, found: list[FoundModel]) -> None:
+        self._so_far = found
+        view = self._model_view()
+        if view is not None and view.looking:
+            view.found_so_far = found
+            view.show(self.walk)
+
+    async def _models_known(self, session: Session, trouble: str) -> None:
+        self.models_looking = False
+        walk = self.walk
+        session = self._with_models_read_meanwhile(session)
+        if walk.pinned_model:
+            # It was only taken because the search still ran: if the plan takes the same now, it need not be kept.
+            walk.pinned_model = False
+            pinned = walk.answers.get("model")
+            walk.use(session)
+            if pinned is not None and walk.proposal("model") == pinned[0]:
+                walk.forget("model")
+        else:
+            walk.use(session)
+        view = self._model_view()
+        if view is not None:
+            view.looking = False
+            view.found_so_far = []
+        if trouble:
+            walk.forget("model")
+            if view is not None:
+                view.set_error(trouble)
+            self.app.notify(trouble, severity="warning", timeout=8)
+        self.walk_screen.show()
+        self.walk_screen.refresh_files()
+        if walk.step_id == "model":
+            await self.walk_screen.ready_now()
+
+    def entered(self, step_id: str) -> None:
+        """A step was entered: a new model view has to know that the search still runs."""
+        view = self._model_view()
+        if step_id == "model" and view is not None and self.models_looking:
+            view.looking = True
+            view.found_so_far = list(self._so_far)
+            view.show(self.walk)
+
+    def scan_is_slow(self) -> bool:
+        return time.monotonic() - self._scan_started > PATIENCE_S
+
+    def pin_model_while_looking(self) -> None:
+        """Keep the model that is shown when the step is left before the search is done: it must not change later."""
+        walk = self.walk
+        if self.models_looking and walk.plan is not None and walk.answers.get("model") is None:
+            value = walk.plan.value("model")
+            if value is not None:
+                walk.answers = walk.answers.with_value("model", value)
+                walk.pinned_model = True
+                if walk.session is not None:
+                    walk.use(walk.session)
+
+    def choose_model_later(self, source: str) -> None:
+        if self._model_timer is not None:
+            self._model_timer.stop()
+        self._model_timer = self.app.set_timer(0.12, lambda: self.choose_model(source))
+
+    def choose_model(self, source: str, typed: bool = False) -> None:
+        """Take a model; one that is not known yet is read first, in a thread."""
+        session = self.walk.session
+        if session is None:
+            return
+        view = self._model_view()
+        if view is not None:
+            view.set_error("")
+        if source in session.models:
+            self._model_read(source, session, "", typed)
+            return
+        if view is not None:
+            view.reading = source
+            view.show(self.walk)
+
+        def work() -> None:
+            from wizard.session import look_at_model
+
+            trouble, read = "", session
+            try:
+                read = look_at_model(session, self.host, source)
+            except (WizardError, OSError) as error:
+                trouble = str(error)
+            else:
+                self.walk.warm(read)
+            self.app.call_from_thread(self._model_read, source, read, trouble, typed)
+
+        self.app.run_worker(work, thread=True, exclusive=True, group="model")
+
+    def _model_read(self, source: str, read: Session, trouble: str, typed: bool) -> None:
+        walk, view = self.walk, self._model_view()
+        if view is not None:
+            view.reading = ""
+        if trouble:
+            if view is not None:
+                view.set_error(trouble)
+                view.show(walk)
+            return
+        if walk.session is not None and source not in walk.session.models:
+            same_facts = walk.session.found is read.found and not set(walk.session.models) - set(read.models)
+            walk.use(read if same_facts else replace(walk.session, models={**walk.session.models, **read.models}))
+        walk.pinned_model = False
+        walk.answer("model", source)
+        if view is not None:
+            view.chosen = source
+            if typed:
+                view.query_one("#typed", LineInput).set_text("")
+                rows = view.query_one("#models", Rows)
+                view.show(walk)
+                rows.point_at(source)
+                rows.focus()
+        self.walk_screen.show()
+        self.walk_screen._files_later()
+
+    # -- moving -----------------------------------------------------------------------------------------------
+
+    def move_button(self, name: str) -> None:
+        from wizard.faces.tui.moving import press
+
+        press(self, name)
+
+    def move_view(self) -> MoveView | None:
+        view = self.walk_screen.views.get("move")
+        return view if isinstance(view, MoveView) else None
+
+    def copying(self) -> str:
+        """How far a running copy is, in a few words; "" when none runs."""
+        view = self.move_view()
+        if view is None or view.state not in ("preparing", "running", "paused"):
+            return ""
+        p = view.progress
+        share = p.bytes_done / p.bytes_total if p is not None and p.bytes_total else 0.0
+        if view.state == "paused":
+            return _("copy paused at {share:.0%}").format(share=share)
+        return _("copying {share:.0%}").format(share=share)
+
+    def _may_leave(self, leave: Callable[[], None]) -> None:
+        """Leave, asking first when a copy still runs."""
+        if not self.copying():
+            leave()
+            return
+        told = content([(_("The model is still being copied ({state}). If it is stopped, “vllm-wizard move” goes on from there.").format(state=self.copying()), TEXT)])
+        self.app.push_screen(
+            Ask(_("Leave while copying?"), told, _("Wait"), _("Stop it and leave")), lambda wait: None if wait else leave()
+        )
+
+    # -- odds and ends ----------------------------------------------------------------------------------------
+
+    def flag_error(self, dest: str, value: str) -> str | None:
+        """Why the chosen release's parser would refuse ``value`` for an option; None when it takes it."""
+        plan = self.walk.plan
+        option = next((o for o in plan.release.options if o.dest == dest), None) if plan is not None and plan.release is not None else None
+        if option is None:
+            return None
+        if option.choices and not option.computed_choices and value not in option.choices:
+            return _("Must be one of: {names}.").format(names=", ".join(option.choices))
+        if option.kind == "int" and not _is(int, value) and not (option.also_auto and value == "auto"):
+            return _("A whole number is needed.")
+        if option.kind == "float" and not _is(float, value):
+            return _("A number is needed.")
+        return None
+
+    def palette_entries(self) -> list[Any]:
+        walk, plan = self.walk, self.walk.plan
+        entries = [Entry(f"step:{s.id}", _("step"), _(s.title), _(s.intro)) for s in walk.steps()]
+        if plan is not None:
+            entries += [Entry(f"flag:{r.dest}", _("flag"), r.flag, r.meaning) for r in plan.flag_rows]
+            entries += [Entry(f"model:{m.key}", _("model"), m.name, m.note or m.where, m.key) for m in model_entries(plan) if m.selectable]
+        words = {look.DARK.name: _("dark"), look.LIGHT.name: _("light"), look.ANSI.name: _("the terminal's own colours")}
+        entries += [Entry(f"theme:{t.name}", _("theme"), words[t.name]) for t in look.THEMES]
+        return entries
+
+    def _offer(self, saved: Saved) -> None:
+        title = next((_(s.title) for s in STEPS if s.id == saved.step), _(STEPS[0].title))
+        parts: list[Part] = [
+            (_("Your last walk was kept on {when}; it had come to “{step}”.").format(when=saved.when, step=title), TEXT)
+        ]
+        for key, value in sorted(saved.answers.items())[:8]:
+            parts += [(f"\n  {key} = ", DIM), (text.value_text(value), TEXT)]
+        more = len(saved.answers) - 8
+        if more > 0:
+            parts.append(("\n  " + _("and {n} more").format(n=more), DIM))
+        self.app.push_screen(
+            Ask(_("Go on from last time?"), content(parts), _("Go on"), _("Start anew")), lambda yes: self._resume(saved, bool(yes))
+        )
+
+    def _resume(self, saved: Saved, yes: bool) -> None:
+        if not yes:
+            return
+        walk = self.walk
+        walk.answers = Answers(file=dict(saved.answers), cli=walk.answers.cli, user=walk.answers.user)
+        if self.first_step is None and saved.step:
+            self.first_step = saved.step
+        if walk.session is not None:
+            walk.use(walk.session)
+            wanted = walk.answers.get("model")
+            if wanted is not None and str(wanted[0]) not in walk.session.models:
+                self.choose_model(str(wanted[0]))
+            if self.first_step is not None:
+                self.walk_screen.go_to(self.first_step)
+            self.walk_screen.show()
+
+    def save(self) -> None:
+        """Keep the explicit answers and the step, in a thread."""
+        if self.keep is None:
+            return
+        path, answers, step = self.keep, self.walk.answers.flat(), self.walk.step_id
+        if self.walk.pinned_model:
+            answers.pop("model", None)
+        answers.pop("out_dir", None) if "out_dir" in self.walk.answers.cli else None
+
+        self._saves += 1
+        turn = self._saves
+
+        def work() -> None:
+            with self._saving:
+                # A later save has everything of an earlier one that comes late.
+                trouble = resume.save(path, answers, step) if turn == self._saves else None
+            if trouble:
+                self.app.call_from_thread(self.app.notify, trouble, severity="warning")
+
+        self.app.run_worker(work, thread=True, group="save")
+
+    def finish(self) -> None:
+        self._may_leave(self._leave)
+
+    async def leave(self) -> None:
+        """Ctrl+Q: keep the answers, and go."""
+        if len(self.app.screen_stack) > 1:
+            self.app.pop_screen()
+        if self.walk_screen.is_mounted:
+            self.walk_screen.settle()
+        self.save()
+        await self.app.workers.wait_for_complete([w for w in self.app.workers if w.group == "save"])
+        self._may_leave(self._leave)
+
+    def _leave(self) -> None:
+        from wizard.faces.tui.moving import stop
+
+        stop(self)
+        self._stop = True
+        self.app.exit(return_code=0)
+
+
+
+def _is(kind: type, value: str) -> bool:
+    try:
+        kind(value)
+    except ValueError:
+        return False
+    return True
