@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -456,10 +457,10 @@ def test_a_disk_that_returns_other_bytes_is_found(tmp_path: Path, monkeypatch: p
 
 
 def test_a_small_file_read_back_wrong_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from wizard.models import move_io
+    from wizard.models import move_worker
 
     src = t.model_folder(tmp_path / "src")
-    real = move_io.read_back_whole
+    real = move_worker.read_back_whole
 
     def flipping(path: str, view: memoryview) -> tuple[int, bool]:
         got = real(path, view)
@@ -467,16 +468,84 @@ def test_a_small_file_read_back_wrong_is_found(tmp_path: Path, monkeypatch: pyte
             view[0] ^= 1
         return got
 
-    monkeypatch.setattr(move_io, "read_back_whole", flipping)
-    with pytest.raises(WizardError, match="read back differently"):
+    monkeypatch.setattr(move_worker, "read_back_whole", flipping)
+    with pytest.raises(WizardError, match=r"config\.json was read back differently"):
         t.run(tmp_path, src, tmp_path / "dst")
     assert not (tmp_path / "dst").exists()
+
+
+def many_files(root: Path, count: int) -> Path:
+    src = t.model_folder(root)
+    for n in range(count):
+        (src / f"part-{n % 7}").mkdir(exist_ok=True)
+        (src / f"part-{n % 7}" / f"{n} '\xfc'.json").write_bytes(t.noise(n * 13, n))
+    with open(os.fsencode(src) + b"/not-utf8-\xff", "wb") as handle:
+        handle.write(b"x" * 4096)
+    return src
+
+
+def test_many_small_files_go_through_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(move_engine, "PROCESSES_FROM", 50)
+    src = many_files(tmp_path / "src", 300)
+    started: list[object] = []
+    real = move_engine.subprocess.Popen
+
+    def noted(*args: Any, **more: Any) -> Any:
+        started.append(args)
+        return real(*args, **more)
+
+    monkeypatch.setattr(move_engine.subprocess, "Popen", noted)
+    t.run(tmp_path, src, tmp_path / "dst")
+    assert t.snapshot(tmp_path / "dst") == t.snapshot(src)
+    assert len(started) == move_engine.SMALL_WORKERS
+
+
+def test_without_processes_threads_do_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(move_engine, "PROCESSES_FROM", 50)
+    monkeypatch.setattr(move_engine.sys, "executable", "")
+    src = many_files(tmp_path / "src", 100)
+    t.run(tmp_path, src, tmp_path / "dst")
+    assert t.snapshot(tmp_path / "dst") == t.snapshot(src)
+
+
+def test_a_fault_in_a_process_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(move_engine, "PROCESSES_FROM", 50)
+    src = many_files(tmp_path / "src", 100)
+    plan = move.plan_move(t.machine(tmp_path), str(src), str(tmp_path / "dst"), env={})
+    (src / "part-3" / "3 '\xfc'.json").write_bytes(b"longer than before, by far and away: it grew meanwhile")
+    with pytest.raises(WizardError, match=r"part-3/3 .* changed while it was copied"):
+        move.Mover(plan).run()
+    again = move.plan_move(t.machine(tmp_path), str(src), str(tmp_path / "dst"), env={})
+    (src / "part-4" / "4 '\xfc'.json").unlink()
+    with pytest.raises(WizardError, match=r"part-4/4 .* cannot be read"):
+        move.Mover(again).run()
+    t.run(tmp_path, src, tmp_path / "dst")
+    assert t.snapshot(tmp_path / "dst") == t.snapshot(src)
+
+
+def test_processes_that_are_killed_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(move_engine, "PROCESSES_FROM", 50)
+    src = many_files(tmp_path / "src", 100)
+    real = move_engine.subprocess.Popen
+
+    def dying(*args: Any, **more: Any) -> Any:
+        process = real(*args, **more)
+        process.kill()
+        return process
+
+    with monkeypatch.context() as patch:
+        patch.setattr(move_engine.subprocess, "Popen", dying)
+        with pytest.raises(WizardError, match="ended from outside"):
+            t.run(tmp_path, src, tmp_path / "dst")
+    t.run(tmp_path, src, tmp_path / "dst")
+    assert t.snapshot(tmp_path / "dst") == t.snapshot(src)
 
 
 def test_without_direct_io_the_copy_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from wizard.models import move_io
 
     monkeypatch.setattr(move_io, "_O_DIRECT", 0)
+    monkeypatch.delattr(os, "O_DIRECT", raising=False)
     src = t.model_folder(tmp_path / "src", shard_bytes=3 * t.MIB)
     result = t.run(tmp_path, src, tmp_path / "dst")
     assert result.past_page_cache is False

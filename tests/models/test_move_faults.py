@@ -19,7 +19,7 @@ import pytest
 
 from tests.models import move_tools as t
 from wizard.errors import WizardError
-from wizard.models import move, move_engine, move_io, move_record
+from wizard.models import move, move_engine, move_io, move_record, move_worker
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="models are moved on Linux")
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ import sys, time
 sys.path.insert(0, {root!r})
 from wizard.models import move, move_engine, move_io
 move_engine.BLOCK, move_engine.STRETCH, move_engine.SMALL, move.SMALL = 16384, 65536, 32768, 32768
-move_engine.SMALL_BATCH = 8
+move_engine.SMALL_BATCH, move_engine.PROCESSES_FROM = 8, {processes}
 real = move_io.read_at
 def slow(fd, view, offset):
     time.sleep({pause})
@@ -58,7 +58,7 @@ print(result.bytes_copied)
 
 
 def victim(home: Path, src: Path, dst: Path, pause: float) -> subprocess.Popen[bytes]:
-    code = _VICTIM.format(root=str(ROOT), home=str(home), src=str(src), dst=str(dst), pause=pause)
+    code = _VICTIM.format(root=str(ROOT), home=str(home), src=str(src), dst=str(dst), pause=pause, processes=random.choice([1, 1000]))
     return subprocess.Popen(
         [sys.executable, "-S", "-c", "import site; site.main()\n" + code], stdout=subprocess.PIPE, cwd=ROOT
     )
@@ -355,7 +355,7 @@ def test_a_disk_that_really_fills_up(tiny_disk: Path, tmp_path: Path, monkeypatc
     assert t.snapshot(dst) == t.snapshot(src)
 
 
-@pytest.mark.parametrize("where", ["allocate", "pwritev", "fsync", "journal"])
+@pytest.mark.parametrize("where", ["allocate", "pwritev", "small", "fsync", "journal"])
 def test_no_space_at_any_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     src = t.model_folder(tmp_path / "src", shards=3, shard_bytes=300_000)
     count = 0
@@ -364,7 +364,7 @@ def test_no_space_at_any_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, w
         def call(*args: object) -> object:
             nonlocal count
             count += 1
-            if count > 4:
+            if count > (1 if where == "small" else 4):
                 raise OSError(errno.ENOSPC, "No space left on device")
             return real(*args)  # type: ignore[operator]
 
@@ -373,6 +373,7 @@ def test_no_space_at_any_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, w
     targets = {
         "allocate": (move_io, "allocate"),
         "pwritev": (move_io, "write_at"),
+        "small": (move_worker, "write_copy"),
         "fsync": (move_io.Target, "sync"),
         "journal": (move_record, "write_all"),
     }
@@ -407,7 +408,7 @@ def test_a_source_that_vanishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     dst = tmp_path / "dst"
     plan = move.plan_move(t.machine(tmp_path), str(src), str(dst), env={}, sample=False)
     read = 0
-    real_read, real_open = move_io.read_at, move_io.open_source
+    real_read, real_open, real_small = move_io.read_at, move_io.open_source, move_worker.read_source
 
     def gone() -> bool:
         return read >= plan.bytes_total * point
@@ -425,7 +426,13 @@ def test_a_source_that_vanishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
             raise OSError(errno.ENOENT, "No such file or directory")
         return real_open(path)
 
+    def read_source(path: str, view: memoryview) -> int:
+        if gone():
+            raise OSError(errno.ENOENT, "No such file or directory")
+        return real_small(path, view)
+
     with monkeypatch.context() as patch:
+        patch.setattr(move_worker, "read_source", read_source)
         patch.setattr(move_io, "read_at", read_at)
         patch.setattr(move_io, "open_source", open_source)
         with pytest.raises(WizardError, match="cannot be read"):
