@@ -114,7 +114,7 @@ def _move(args: argparse.Namespace) -> int:
     if not args.yes and not args.json and _asks() and not _question(_("Begin?"), default=True):
         return 1
     show = _JsonProgress() if args.json else _Bar() if sys.stdout.isatty() else _Lines()
-    mover = Mover(plan, on_progress=show, interval_s=0.25 if args.json else 0.1, simulated_seconds=3.0)
+    mover = Mover(plan, on_progress=show, interval_s=0.25 if args.json else 0.1, simulated_seconds=2.0)
     with _signals(mover) as caught:
         result = mover.run()
     show.end()

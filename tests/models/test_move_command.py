@@ -96,11 +96,11 @@ def test_words_that_make_no_sense(tmp_path: Path) -> None:
 
 
 def test_interrupt_keeps_and_lists_and_discards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    src = t.model_folder(tmp_path / "src", shards=8, shard_bytes=12 * t.MIB)
+    src = t.model_folder(tmp_path / "src", shards=6, shard_bytes=5 * t.MIB)
     dst = tmp_path / "home" / "models" / "dst"
     code = (
         "import sys, time\nfrom wizard.models import move_io\nreal = move_io.read_at\n"
-        "def slow(fd, view, offset):\n    time.sleep(0.02)\n    return real(fd, view, offset)\n"
+        "def slow(fd, view, offset):\n    time.sleep(0.05)\n    return real(fd, view, offset)\n"
         "move_io.read_at = slow\nfrom wizard.move_command import run\nsys.exit(run(sys.argv[1:]))"
     )
     process = subprocess.Popen(

@@ -209,6 +209,26 @@ def test_hugging_face_entry(tmp_path: Path, linked: bool) -> None:
     assert not entry.exists()
 
 
+@pytest.mark.parametrize("linked", [True, False])
+def test_huggingface_hub_itself_finds_the_moved_model(tmp_path: Path, linked: bool) -> None:
+    hub_library = pytest.importorskip("huggingface_hub")
+    entry = t.hub_entry(tmp_path / "drive" / "hub", linked)
+    hub = tmp_path / ".cache" / "huggingface" / "hub"
+    plan = move.plan_move(t.machine(tmp_path), str(entry), env={})
+    mover = move.Mover(plan)
+    mover.cancel()
+    mover.run()
+    hub.mkdir(exist_ok=True)
+    assert not hub_library.scan_cache_dir(hub).warnings, "an unfinished move does not disturb it"
+    move.Mover(plan).run()
+    found = hub_library.scan_cache_dir(hub)
+    assert not found.warnings
+    assert [r.repo_id for r in found.repos] == ["Qwen/Qwen3-Test"]
+    assert {rev.commit_hash for r in found.repos for rev in r.revisions} == {"a" * 40, "b" * 40}
+    place = hub_library.try_to_load_from_cache("Qwen/Qwen3-Test", "model.safetensors", cache_dir=hub)
+    assert Path(place).read_bytes() == t.safetensors(200_000, 1)
+
+
 def test_a_snapshot_means_its_whole_entry(tmp_path: Path) -> None:
     entry = t.hub_entry(tmp_path / "drive" / "hub", True)
     snapshot = entry / "snapshots" / ("b" * 40)
@@ -400,7 +420,9 @@ def test_bad_safetensors_headers_are_reported_and_keep_the_source(tmp_path: Path
     src = t.model_folder(tmp_path / "src")
     good = src / "model-00001-of-00002.safetensors"
     good.write_bytes(good.read_bytes()[:-10])
-    result = t.run(tmp_path, src, tmp_path / "dst")
+    before = move.plan_move(t.machine(tmp_path), str(src), str(tmp_path / "dst"), env={})
+    assert any("cut off" in w and good.name in w for w in before.warnings), "known before hours of copying"
+    result = move.Mover(before).run()
     assert result.state is move.MoveState.PROVEN, "the copy is what the source is"
     assert any("cut off" in w and good.name in w for w in result.warnings)
     plan = move.plan_move(t.machine(tmp_path), str(src), str(tmp_path / "dst"), env={})

@@ -18,11 +18,10 @@ from wizard.errors import WizardError
 from wizard.i18n import _
 from wizard.models import move_io as io
 from wizard.models.move_record import DATA, Manifest, Proven, save_manifest, sync_folder
-from wizard.models.move_scan import safetensors_fault, show
+from wizard.models.move_scan import HEADER_LIMIT, safetensors_fault, show
 from wizard.models.move_types import BlobRule, DeleteResult, MoveFile, MoveKind, MovePlan
 
 _MTIME_SLACK_NS = 2_000_000_000  # the coarsest file system keeps even seconds
-_HEADER_LIMIT = 100_000_000  # what the safetensors format allows
 
 
 def blob_rel(file: MoveFile, proven: Proven) -> str:
@@ -148,7 +147,7 @@ def check_headers(manifest: Manifest, root: str, done: Mapping[str, Proven]) -> 
             head = handle.read(8)
             length = int.from_bytes(head, "little")
             # A length that cannot be true is named as such, without reading what is no header.
-            header = handle.read(length) if length <= min(_HEADER_LIMIT, file.size_bytes) else b""
+            header = handle.read(length) if length <= min(HEADER_LIMIT, file.size_bytes) else b""
         fault = safetensors_fault(head, header, file.size_bytes)
         if fault:
             faults.append(_("{path}: {fault}").format(path=show(file.rel), fault=fault))

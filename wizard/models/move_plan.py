@@ -199,6 +199,10 @@ def _destination(
         target = _absolute(machine, dst)
         if dst.endswith(("/", "\\")) or _is_container(tree, scan, target):
             target = posixpath.join(target, _own_name(scan))
+    if scan.kind is MoveKind.HUGGINGFACE and not posixpath.basename(target).startswith("models--"):
+        notes.append(
+            _("Hugging Face's tools find the model there only under its own name, {name}").format(name=_own_name(scan))
+        )
     parent = tree.realpath(posixpath.dirname(target))
     return posixpath.join(parent, posixpath.basename(target)), notes
 

@@ -30,6 +30,7 @@ _SHA256 = re.compile(r"^[0-9a-f]{64}$")
 _SHA1 = re.compile(r"^[0-9a-f]{40}$")
 _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx")
 _MODEL_SIGNS = ("config.json", "params.json", "adapter_config.json", "model_index.json", "tekken.json")
+HEADER_LIMIT = 100_000_000  # the largest header that the safetensors format allows
 _LFS_FROM_BYTES = 10 * 1024 * 1024  # the Hub takes no larger file into plain git
 
 # The patterns of the .gitattributes that the Hub puts into a new model repository.
@@ -482,17 +483,32 @@ def _expect_hashes(tree: Tree, scan: Scan) -> None:
 
 def _check_weights(tree: Tree, scan: Scan) -> None:
     """Faults that are better known before hours of copying: pointer files, cut-off shards."""
+    named_by_link = {posixpath.basename(x.target): x.rel for x in scan.links if x.rel.startswith("snapshots/")}
     for file in scan.files:
-        if posixpath.splitext(file.rel)[1].lower() not in _WEIGHTS:
+        name = named_by_link.get(posixpath.basename(file.rel), file.rel)
+        ending = posixpath.splitext(name)[1].lower()
+        if ending not in _WEIGHTS:
             continue
         try:
             head = tree.head(file.source, 128)
+            if head.startswith(b"version https://git-lfs"):
+                scan.warnings.append(
+                    _("{path} is a git-lfs pointer, not the weights: run git lfs pull first").format(path=show(name))
+                )
+            elif ending == ".safetensors" and len(head) >= min(file.size_bytes, 8):
+                fault = _header_fault(tree, file, head)
+                if fault:
+                    scan.warnings.append(
+                        _("{path} is not a sound safetensors file: {fault}").format(path=show(name), fault=fault)
+                    )
         except OSError:
             continue
-        if head.startswith(b"version https://git-lfs"):
-            scan.warnings.append(
-                _("{path} is a git-lfs pointer, not the weights: run git lfs pull first").format(path=show(file.rel))
-            )
+
+
+def _header_fault(tree: Tree, file: MoveFile, head: bytes) -> str:
+    length = int.from_bytes(head[:8], "little")
+    whole = tree.head(file.source, 8 + length) if length <= min(file.size_bytes, HEADER_LIMIT) else head
+    return safetensors_fault(head[:8], whole[8:], file.size_bytes)
 
 
 def safetensors_fault(head: bytes, header: bytes, size_bytes: int) -> str:
@@ -504,7 +520,7 @@ def safetensors_fault(head: bytes, header: bytes, size_bytes: int) -> str:
         return _("its header is said to be {length} bytes long, the file has {size}").format(
             length=length, size=size_bytes
         )
-    if length > 100_000_000:
+    if length > HEADER_LIMIT:
         return _("its header is larger than the format allows")
     try:
         data = json.loads(header[:length].decode("utf-8"))
