@@ -233,3 +233,9 @@ def test_a_secret_given_as_an_option_never_reaches_the_command() -> None:
     session = bare("native-rtx5090")
     with pytest.raises(BadInput, match="secret"):
         set_answer(session, plan(session), "api-key", "planted-secret")
+
+
+def test_the_rank_of_an_adapter_that_was_found_is_used() -> None:
+    session = bare("native-4x-h200")
+    rank = max(a.rank or 0 for a in session.adapters)
+    assert option(plan(session).argv, "--max-lora-rank") == str(rank)

@@ -42,7 +42,27 @@ MOVE_RATE = 150e6  # bytes a second from a Windows drive: public reports say 60 
 
 
 def plan(session: Session) -> Plan:
-    """The plan for a session. The same session always gives the same plan."""
+    """The plan for a session. The same session always gives the same plan.
+
+    A replayed answers file also holds what the wizard had decided by itself. Where the plan still decides the
+    same, that counts as decided, with its reason; where it would not (another machine, newer data), the file
+    holds it to what was written then.
+    """
+    pins = session.answers.pins()
+    if not pins:
+        return _plan(session)
+    free = _plan(replace(session, answers=session.answers.without_pins()))
+    if all(same_answer(free.value(key), value) for key, value in pins.items()):
+        return replace(free, session=session)
+    return _plan(session)
+
+
+def same_answer(decided: object, answered: Value) -> bool:
+    """Whether an answers file says what was decided; a decision of nothing is written as an empty text or list."""
+    return decided == answered or (not decided and not isinstance(decided, (bool, int, float)) and answered in ("", ()))
+
+
+def _plan(session: Session) -> Plan:
     draft = Draft(session)
     machine = session.machine
     device = rt.device_of(machine)
@@ -117,6 +137,7 @@ def plan(session: Session) -> Plan:
         warnings=tuple(draft.warnings),
         blockers=tuple(draft.blockers),
         fit=result,
+        fit_request=sized.request,
         gpus=sized.gpus,
         move=move,
         wsl=wsl,

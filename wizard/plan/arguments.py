@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wizard import releases
 from wizard.i18n import _
-from wizard.models.info import LoraAdapter, ModelInfo
+from wizard.models.info import ModelInfo
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
 from wizard.plan.draft import Draft
@@ -132,6 +132,7 @@ def build(
     _hardware(command, draft, info, sized, device, runtime, host_path)
     _environment(command, draft, info, device)
     _faults(command, faults)
+    _chosen_environment(command, draft)
     _address(command, draft, runtime)
     _extra(command, draft, extra)
     for item in command.items.values():
@@ -355,7 +356,9 @@ def _lora(
     """Writes the adapters' flags; gives their bind mounts, and name=path as a container sees them."""
     if not lora:
         return [], ()
-    known: dict[str, LoraAdapter] = {a.path: a for a in info.lora_adapters}
+    from wizard.plan import adapters_for
+
+    known = {a.path: a for a in adapters_for(draft.session, info)}
     mounts, inside, outside, ranks = [], [], [], []
     for name, path in lora:
         adapter = known.get(path)
@@ -493,6 +496,21 @@ def _address(command: Command, draft: Draft, runtime: str) -> None:
     network = draft.decisions["access"].value == "network"
     command.put("host", ("0.0.0.0" if network else "127.0.0.1",), draft.decisions["access"].reason)  # noqa: S104
     command.put("port", (str(draft.decisions["port"].value),), draft.decisions["port"].reason)
+
+
+def _chosen_environment(command: Command, draft: Draft) -> None:
+    """Variables that the user set by hand (``env.NAME``); an empty one is left out altogether."""
+    for key in sorted(draft.session.answers.keys()):
+        given = draft.session.answers.get(key)
+        if not key.startswith("env.") or given is None:
+            continue
+        name, value = key[4:], str(given[0])
+        if not value:
+            draft.used.add(key)
+            if command.env.pop(name, None) is not None:
+                draft.settle(key, None, _("left out by you"), given[1].value)
+        elif command.set_env(name, value, _("chosen by you"), given[1].value):
+            draft.used.add(key)
 
 
 def _extra(command: Command, draft: Draft, extra: Mapping[str, Value]) -> None:

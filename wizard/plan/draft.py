@@ -105,7 +105,7 @@ class Draft:
             text = _("chosen by you; vllm-wizard would take {proposed}: {reason}").format(
                 proposed=_show(proposed), reason=reason
             )
-        self.decisions[key] = Decision(key, given[0], text, given[1], flag, proposed)
+        self.decisions[key] = Decision(key, given[0], text, given[1], flag, proposed, True)
         return given[0]
 
     def decide_value(self, key: str, value: Value, proposed: Value | None, reason: str, layer: str) -> None:
@@ -116,7 +116,7 @@ class Draft:
         text = _("chosen by you; vllm-wizard would take {proposed}: {reason}").format(
             proposed=_show(proposed or ""), reason=reason
         )
-        self.decisions[key] = Decision(key, value, text, layer, None, proposed)
+        self.decisions[key] = Decision(key, value, text, layer, None, proposed, True)
 
     def settle(
         self, key: str, value: Value | None, reason: str, source: str = "detected", flag: str | None = None

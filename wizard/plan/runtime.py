@@ -259,7 +259,7 @@ def choose_release(draft: Draft, needs: Needs) -> tuple[Release | None, tuple[Kn
     given = draft.answered("release")
     existing = draft.machine.vllm[0] if needs.runtime == "local" and draft.machine.vllm else None
     proposed, reason = _propose(versions, needs)
-    if existing is not None and given is None and proposed is not None:
+    if existing is not None and proposed is not None:
         inside = releases.load(existing.version)
         if inside.exact and not any(
             o.hard or o.code.startswith("avoid:") for o in objections(inside.version, needs)

@@ -61,15 +61,19 @@ def plan_wsl(
         machine=machine,
     )
     changes: dict[str, str | None] = {s.key: s.value for s in advice.settings if s.change}
-    _decide_size(draft, advice, changes, "wsl_memory_gib", MEMORY)
-    _decide_size(draft, advice, changes, "wsl_swap_gib", SWAP)
-    _decide_processors(draft, advice, changes)
+    wanted = bool(changes) or any(draft.session.answers.get(key) is not None for key in SIZE_KEYS)
     write = draft.decide(
         "wsl_write",
-        bool(changes),
-        _("the lines that a server needs") if changes else _("your .wslconfig already gives what is needed"),
+        wanted,
+        _("the lines that a server needs") if wanted else _("your .wslconfig already gives what is needed"),
         source="detected",
     )
+    # Sizes that are not asked for are left out, whatever was answered to them before.
+    draft.used.update(SIZE_KEYS)
+    if write:
+        _decide_size(draft, advice, changes, "wsl_memory_gib", MEMORY)
+        _decide_size(draft, advice, changes, "wsl_swap_gib", SWAP)
+        _decide_processors(draft, advice, changes)
     if advice.question:
         draft.warn(
             "wsl_host_unknown",
@@ -81,6 +85,9 @@ def plan_wsl(
     _judge_own_file(draft, wsl, ram, cpus)
     draft.notes.extend(advice.notes)
     return advice, (changes if write else {})
+
+
+SIZE_KEYS = ("wsl_memory_gib", "wsl_swap_gib", "wsl_processors")
 
 
 def _judge_own_file(draft: Draft, wsl: Wsl, ram: int | None, cpus: int | None) -> None:
