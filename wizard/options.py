@@ -39,7 +39,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 GENERAL: tuple[tuple[str, str | None, str], ...] = (
     ("--machine", "DIR", N_("use the machine recorded in DIR instead of this one")),
     ("--recipes", "DIR", N_("also read recipes from DIR, such as a checkout of the public vLLM recipes")),
-    ("--lang", "LANG", N_("language of all texts: en or zh_CN (default: from the locale)")),
+    ("--lang", "LANG", N_("language of all texts (default: from the locale; English is the only one so far)")),
     ("--debug", None, N_("show the details of an error")),
 )
 ANSWERS: tuple[tuple[str, str | None, str], ...] = (

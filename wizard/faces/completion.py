@@ -42,7 +42,7 @@ class Row:
         self.values: tuple[str, ...] = tuple(str(c) for c in action.choices or ())
         self.kind = "dir" if metavar in _FOLDERS else "file" if metavar in _FILES else ""
         if "--lang" in self.spellings:
-            self.values = ("en", "zh_CN")
+            self.values = ("en",)
         if "--set" in self.spellings:
             from wizard.steps import QUESTIONS
 
