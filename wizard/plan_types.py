@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wizard.facts import Machine, Problem
-from wizard.fit_types import FitResult
+from wizard.fit_types import FitRequest, FitResult
 from wizard.models.info import ModelInfo
 from wizard.releases.types import ImageInfo, Release
 
@@ -28,6 +28,7 @@ class Decision:
     source: str  # "user" "cli" "file" "recipe" "detected" "default"
     flag: str | None = None  # the vLLM flag that it became, if any
     proposed: Value | None = None  # what the wizard would have taken, when the user chose otherwise
+    chosen: bool = False  # an answer that differs from what the wizard would have taken
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class Plan:
     warnings: tuple[Notice, ...] = ()
     blockers: tuple[Notice, ...] = ()
     fit: FitResult | None = None
+    fit_request: FitRequest | None = None  # what ``fit`` was computed for
     gpus: tuple[int, ...] = ()  # indices used
     move: MovePlanHint | None = None
     wsl: WslAdvice | None = None

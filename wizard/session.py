@@ -46,6 +46,9 @@ class Answers:
     file: Mapping[str, Value] = field(default_factory=dict)
     cli: Mapping[str, Value] = field(default_factory=dict)
     user: Mapping[str, Value] = field(default_factory=dict)
+    # Keys of ``file`` that the wizard itself had decided when the file was written: they hold the plan to what
+    # it was then, but are no choice of the user's.
+    pinned: frozenset[str] = frozenset()
 
     def get(self, key: str) -> tuple[Value, Layer] | None:
         for layer in reversed(_ORDER):
@@ -68,10 +71,20 @@ class Answers:
 
     def without(self, key: str) -> Answers:
         """Forget the answer in every layer: the plan decides again."""
-        return Answers(*({k: v for k, v in self.layer(la).items() if k != key} for la in _ORDER))
+        file, cli, user = ({k: v for k, v in self.layer(la).items() if k != key} for la in _ORDER)
+        return Answers(file, cli, user, self.pinned - {key})
+
+    def pins(self) -> dict[str, Value]:
+        """What only stands in the file, and was no choice of the user's."""
+        return {k: v for k, v in self.file.items() if k in self.pinned and k not in self.cli and k not in self.user}
+
+    def without_pins(self) -> Answers:
+        pins = self.pins()
+        return Answers({k: v for k, v in self.file.items() if k not in pins}, self.cli, self.user)
 
     def _replace(self, layer: Layer, table: Mapping[str, Value]) -> Answers:
-        return Answers(**{la.value: (table if la is layer else self.layer(la)) for la in _ORDER})
+        file, cli, user = (table if la is layer else self.layer(la) for la in _ORDER)
+        return Answers(file, cli, user, self.pinned)
 
     def flat(self) -> dict[str, Value]:
         return {**self.file, **self.cli, **self.user}
@@ -260,8 +273,11 @@ def expand(path: str, home: str) -> str:
 FORMAT = 1
 
 
-def dump_answers(values: Mapping[str, Value], *, heading: str) -> bytes:
-    """An answers file (TOML). Secrets are refused: they never stand in one."""
+def dump_answers(values: Mapping[str, Value], *, heading: str, chosen: Iterable[str] | None = None) -> bytes:
+    """An answers file (TOML). Secrets are refused: they never stand in one.
+
+    ``chosen`` names the keys that the user decided; the others were proposed by the wizard. None: all were chosen.
+    """
     import tomli_w
 
     for key in values:
@@ -269,24 +285,40 @@ def dump_answers(values: Mapping[str, Value], *, heading: str) -> bytes:
             raise ValueError(f"{key} is a secret and is never written to an answers file")
     table = {k: (list(v) if isinstance(v, tuple) else v) for k, v in sorted(values.items())}
     text = "".join(f"# {line}\n" for line in heading.splitlines())
-    return (text + "\n" + tomli_w.dumps({"format": FORMAT, "answers": table})).encode()
+    document: dict[str, Any] = {"format": FORMAT}
+    if chosen is not None:
+        document["chosen"] = sorted(chosen)
+    return (text + "\n" + tomli_w.dumps({**document, "answers": table})).encode()
 
 
-def load_answers(data: bytes, name: str) -> dict[str, Value]:
-    """The answers of a file written by any version of the wizard; wrong ones are named by line or key."""
+def load_pinned(data: bytes) -> frozenset[str]:
+    """The keys of an answers file (one that ``load_answers`` has read) that its user had not chosen."""
+    document = _toml(data)
+    chosen, table = document.get("chosen"), document.get("answers", {})
+    if not isinstance(chosen, list):
+        return frozenset()
+    return frozenset(table) - {x for x in chosen if isinstance(x, str)}
+
+
+def _toml(data: bytes) -> dict[str, Any]:
     import sys
 
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
+    return tomllib.loads(data.decode("utf-8-sig"))
+
+
+def load_answers(data: bytes, name: str) -> dict[str, Value]:
+    """The answers of a file written by any version of the wizard; wrong ones are named by line or key."""
     try:
-        document = tomllib.loads(data.decode("utf-8-sig"))
+        document = _toml(data)
     except UnicodeDecodeError as error:
         raise BadInput(
             _("{name} is not UTF-8 text (byte {at}).").format(name=name, at=error.start)
         ) from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise BadInput(_("{name} is not valid TOML: {error}").format(name=name, error=error)) from error
     version = document.get("format", FORMAT)
     if not isinstance(version, int) or version > FORMAT:

@@ -162,9 +162,10 @@ def load_session(
         layer: {k: v for k, v in answers.layer(layer).items() if k not in QUESTIONS}
         for layer in (Layer.FILE, Layer.CLI)
     }
-    known = replace(
-        answers,
-        **{layer.value: {k: v for k, v in answers.layer(layer).items() if k in QUESTIONS} for layer in loose},
+    known = Answers(
+        file={k: v for k, v in answers.file.items() if k in QUESTIONS},
+        cli={k: v for k, v in answers.cli.items() if k in QUESTIONS},
+        pinned=answers.pinned,
     )
     session = gather(host, known, recipe_dirs=args.recipes, on_probe=on_probe)
     session = replace(session, secrets=secrets_from(args, os.environ))

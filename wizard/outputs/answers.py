@@ -25,14 +25,17 @@ def answers_file(plan: Plan) -> FileSpec:
     if plan.release is not None:
         dests = {o.dest for o in plan.release.options}
         for key, value in plan.session.answers.flat().items():
-            if key in dests and key not in values and key not in LEFT_OUT:
+            if (key in dests or key.startswith("env.")) and key not in values and key not in LEFT_OUT:
                 values[key] = value
+    explicit = plan.session.answers.without_pins().keys()
+    decided = {d.key for d in plan.decisions if not d.chosen}
+    chosen = [k for k in values if k in explicit and (k not in decided or k not in steps.QUESTIONS)]
     heading = _(
         "Answers of vllm-wizard. The same files again: vllm-wizard generate --yes --answers answers.toml --out FOLDER\nNo secret stands here."
     )
     return FileSpec(
         path=NAME,
-        content=dump_answers(values, heading=heading),
+        content=dump_answers(values, heading=heading, chosen=chosen),
         mode=0o644,
         title=_("the answers, to replay"),
     )

@@ -188,7 +188,7 @@ def _release(data: Mapping[str, Any], exact: bool, asked: str | None) -> Release
         notes=tuple(data.get("notes", ())),
         parser=rules_record,
         architecture_kinds=kinds,
-        image_facts=data.get("image", {}),
+        image_facts=data.get("image") or {},
     )
     return release
 
@@ -196,7 +196,7 @@ def _release(data: Mapping[str, Any], exact: bool, asked: str | None) -> Release
 def _image(data: Mapping[str, Any]) -> ImageInfo:
     from .images import cuda_image
 
-    return cuda_image(data["version"], data.get("image", {}))
+    return cuda_image(data["version"], data.get("image") or {})
 
 
 _JSON_TYPES = frozenset(("json", "dataclass", "json_or_str", "json_or_key_values", "json_or_level"))

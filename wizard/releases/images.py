@@ -101,7 +101,7 @@ def driver_needed(image: ImageInfo) -> DriverNeed | None:
 
 def cuda_image(version: str, facts: Mapping[str, Any], variant: str | None = None) -> ImageInfo:
     """The CUDA image of a release from its data file; ``variant``: "cu129" and the like."""
-    chosen = facts.get("variants", {}).get(variant, {}) if variant else facts
+    chosen = (facts.get("variants") or {}).get(variant, {}) if variant else facts
     archs = tuple(chosen.get("arch_list") or facts.get("arch_list") or ())
     cuda = chosen.get("cuda") or None
     image = ImageInfo(
@@ -125,7 +125,7 @@ def _with_driver(image: ImageInfo, minimum: str) -> ImageInfo:
 
 def image_variants(release: Release) -> tuple[str, ...]:
     """CUDA variants that were published beside the plain image ("cu129"), as far as is known."""
-    return tuple(release.image_facts.get("variants", {}))
+    return tuple(release.image_facts.get("variants") or {})
 
 
 def image_for(release: Release, vendor: str = "nvidia", cuda_variant: str | None = None) -> ImageInfo | None:
@@ -143,7 +143,7 @@ def image_for(release: Release, vendor: str = "nvidia", cuda_variant: str | None
         variant = f"cu{digits}"
         if facts.get("cuda") and re.sub(r"\D", "", _minor(facts["cuda"])) == digits:
             return cuda_image(release.version, facts)
-        return cuda_image(release.version, facts, variant) if variant in facts.get("variants", {}) else None
+        return cuda_image(release.version, facts, variant) if variant in (facts.get("variants") or {}) else None
     if not facts.get(_FACT_KEY[vendor]):
         return None
     entry = facts.get(f"{_FACT_KEY[vendor]}_entrypoint") or ("vllm", "serve")
