@@ -21,6 +21,10 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("detect", N_("show what was found on this machine, and what stands in the way"), "wizard.faces.batch:detect"),
     ("plan", N_("show the command, the reasons behind it, and the files, without writing"), "wizard.faces.batch:plan"),
     ("generate", N_("write the files without asking"), "wizard.faces.batch:generate"),
+    ("launch", N_("start what was generated, watch it come up, prove that it answers, repair it"), "wizard.faces.launching:launch"),
+    ("status", N_("show the servers that launch started"), "wizard.faces.launching:status"),
+    ("stop", N_("stop a server that launch started"), "wizard.faces.launching:stop"),
+    ("logs", N_("show the log of a server that launch started"), "wizard.faces.launching:logs"),
     ("undo", N_("take back the last write"), "wizard.faces.batch:undo"),
     ("fit", N_("compute the memory that a model needs on a GPU"), "wizard.fit_command:run"),
     ("recipes", N_("list, show or check the recipes"), "wizard.recipes_command:run"),
@@ -59,6 +63,7 @@ _WITH_VALUE = frozenset(n for n, metavar, _help in (*GENERAL, *ANSWERS, OUT_OPTI
 # Rooms with options of the same names but other meanings declare them themselves.
 _OWN_OPTIONS = {"fit": ("--model", "--release", "--set"), "releases": ("--release",)}
 _TAKES_ANSWERS = frozenset({"plan", "generate", "windows"})
+_LAUNCHING = frozenset({"launch", "status", "stop", "logs"})
 _TAKES_JSON = frozenset(
     {
         "detect",
@@ -74,6 +79,8 @@ _TAKES_JSON = frozenset(
         "move",
         "record",
         "diagnose",
+        "launch",
+        "status",
     }
 )
 
@@ -331,6 +338,11 @@ def _add_own(parser: argparse.ArgumentParser, name: str | None) -> None:
         parser.add_argument("--force", action="store_true", help=_("also where a file was changed since"))
     elif name == "detect":
         return
+    elif name in _LAUNCHING:
+        import importlib
+
+        # By name: the table of commands lies below the faces, which import it.
+        importlib.import_module("wizard.faces.launching").add_options(parser, name)
     elif name == "record":
         parser.add_argument("dir", metavar="DIR", help=_("a new or empty folder"))
     else:
@@ -370,6 +382,10 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
         "--yes --out /home/user/vllm --answers /home/user/old/answers.toml",
         "--yes --out /home/user/vllm --secrets-from-env --set access=network",
     ),
+    "launch": ("", "/home/user/vllm", "/home/user/vllm --yes --detach", "/home/user/vllm --timeout 900 --no-repair --json"),
+    "status": ("", "/home/user/vllm --json"),
+    "stop": ("", "/home/user/vllm", "--all"),
+    "logs": ("", "/home/user/vllm --follow"),
     "undo": ("", "--list", "2 --force"),
     "fit": ("--model /home/user/models/Qwen3-8B", "--json --model Qwen/Qwen3-8B --gpu-memory-gib 24 --set dtype=float16"),
     "recipes": ("list", "show qwen3-vl", "check --recipes /home/user/vllm-recipes"),

@@ -602,6 +602,8 @@ def set_answer(session: Session, plan: Plan, key: str, text: str, layer: Layer =
     question = QUESTIONS.get(name)
     if question is not None:
         return session.answer(name, parse_value(question, text), layer)
+    if name.startswith("env."):
+        return session.answer(_variable(name, text), text, layer)
     release = plan.release
     known: list[str] = sorted(QUESTIONS)
     if release is not None:
@@ -617,6 +619,20 @@ def set_answer(session: Session, plan: Plan, key: str, text: str, layer: Layer =
     raise BadInput(
         _("There is no answer called “{key}”.").format(key=key) + (" " + where if where else "") + hint
     )
+
+
+def _variable(key: str, text: str) -> str:
+    """The key of an environment variable, checked: ``env.NAME``. Secrets and zero bytes are refused."""
+    import re
+
+    from wizard.session import SECRET_ENV
+
+    name = key[4:]
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or not text.isprintable():
+        raise BadInput(_("{key}: write an environment variable as env.NAME=VALUE.").format(key=key))
+    if name in SECRET_ENV.values() or name in ("HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN"):
+        raise BadInput(_("{name} is a secret: put it into vllm.env.").format(name=name))
+    return key
 
 
 def table() -> list[dict[str, Any]]:
