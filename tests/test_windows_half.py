@@ -71,7 +71,7 @@ def test_what_to_type_next(session: Session) -> None:
     assert commands[0] == "wsl --shutdown"
     assert "docker-desktop" in steps[0].consequence
     assert "wsl -d 'Ubuntu-24.04'" in commands
-    assert commands[-1] == f"vllm-wizard --answers \"$(wslpath -u '{FOLDER}\\answers.toml')\""
+    assert commands[-1] == f"~/.vllm-wizard/bin/vllm-wizard --answers \"$(wslpath -u '{FOLDER}\\answers.toml')\""
     assert [s.where for s in steps] == ["powershell", "powershell", "linux", "linux"]
 
 

@@ -138,7 +138,8 @@ def test_network_access_on_nat_wsl_gives_both_ways_of_the_proxy() -> None:
     made = plan(session_of("wsl2-interop-off-custom-root", access="network"))
     lines = [line for step in made.after for line in step.commands]
     assert any("portproxy add" in line for line in lines)
-    assert any("portproxy delete" in line for line in lines)
+    assert any("portproxy delete" in step.consequence for step in made.after)
+    assert not any("delete" in line for line in lines)
     assert all(
         step.where == "powershell-admin"
         for step in made.after
@@ -239,3 +240,59 @@ def test_the_rank_of_an_adapter_that_was_found_is_used() -> None:
     session = bare("native-4x-h200")
     rank = max(a.rank or 0 for a in session.adapters)
     assert option(plan(session).argv, "--max-lora-rank") == str(rank)
+
+
+@pytest.mark.parametrize(
+    ("host", "access"),
+    [("0.0.0.0", "network"), ("127.0.0.1", "local"), ("::1", "local"), ("192.168.1.5", "network")],
+)
+def test_an_address_that_is_open_to_the_network_needs_a_key(host: str, access: str) -> None:
+    made = plan(session_of("wsl2-rtx4090-desktop", model="Qwen/Qwen3-8B", runtime="local", host=host))
+    assert made.value("access") == access
+    assert option(made.argv, "--host") == host
+    env = next(f.content.decode() for f in files(made) if f.path == "vllm.env")
+    assert ("VLLM_API_KEY=" in env) == (access == "network")
+
+
+def test_open_address_and_local_access_contradict() -> None:
+    made = plan(session_of("native-rtx5090", host="0.0.0.0", access="local"))
+    assert "bad_answer" in {b.code for b in made.blockers}
+
+
+def test_a_processor_without_avx512_is_offered_no_quantized_model() -> None:
+    session = bare("cpu-only-laptop")
+    plain = replace(session.machine.cpu, flags=frozenset({"avx2"}))
+    made = plan(replace(session, machine=replace(session.machine, cpu=plain), found=()))
+    assert made.model is not None
+    assert made.model.quantization is None
+
+
+def test_the_cpu_plan_leaves_room_for_the_server_itself() -> None:
+    made = plan(bare("wsl2-no-gpu"))
+    free = made.machine.memory.available_bytes.or_else(0)
+    taken = (made.model.weight_bytes or 0) + int(made.env["VLLM_CPU_KVCACHE_SPACE"]) * (1 << 30)
+    assert taken < free - 3 * (1 << 30)
+
+
+def test_intent_lora_without_an_adapter_says_so() -> None:
+    assert "no_adapter" in {w.code for w in plan(session_of("native-rtx5090", intent="lora")).warnings}
+
+
+def test_a_release_newer_than_the_catalogue_is_named_alike_everywhere() -> None:
+    made = plan(session_of("wsl2-container", release="99.9"))
+    text = "".join(f.content.decode() for f in files(made))
+    assert "vllm==99.9" in text
+    assert "vllm==0" not in text
+    assert ":v99.9" in text
+
+
+def test_a_tag_that_is_no_version_runs_with_docker_only() -> None:
+    assert "release_not_a_version" in {
+        b.code for b in plan(session_of("wsl2-container", release="nightly")).blockers
+    }
+
+
+def test_the_try_line_reads_the_key_where_it_stands() -> None:
+    made = plan(session_of("native-rtx5090", access="network"))
+    lines = [line for step in made.after for line in step.commands if line.startswith("curl")]
+    assert all("vllm.env" in line for line in lines)

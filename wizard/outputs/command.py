@@ -13,6 +13,16 @@ BASE_START_SECONDS = 360
 SLOW_READ_RATES = {"linux": 300e6, "windows-drive": 60e6, "network": 40e6, "download": 5e6}
 
 
+def version_of(plan: Plan) -> str:
+    """The version that is installed and named: the one asked for, also when the catalogue does not know it."""
+    assert plan.release is not None
+    return (
+        plan.release.version
+        if plan.release.exact or not plan.release.asked
+        else plan.release.asked.lstrip("v")
+    )
+
+
 def image_arguments(plan: Plan) -> list[str]:
     """What follows the image: the entrypoint of older images wants ``--model`` and not the bare name."""
     argv = list(plan.container_argv)

@@ -7,7 +7,13 @@ quoted alike; strings go through :func:`wizard.outputs.quoting.compose_string`.
 from __future__ import annotations
 
 from wizard.i18n import _
-from wizard.outputs.command import container_environment, image_arguments, port_binding, start_seconds
+from wizard.outputs.command import (
+    container_environment,
+    image_arguments,
+    port_binding,
+    start_seconds,
+    version_of,
+)
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import compose_string, wrap_comment
 from wizard.outputs.spec import FileSpec
@@ -28,7 +34,7 @@ def compose_file(plan: Plan) -> FileSpec:
     out += wrap_comment(
         _(
             "{model} on vLLM {version}. Start: docker compose up -d. Watch: docker compose logs -f. Stop: docker compose down."
-        ).format(model=plan.value("served_model_name"), version=plan.release.version)
+        ).format(model=plan.value("served_model_name"), version=version_of(plan))
     )
     if plan.runtime != "docker":
         out += wrap_comment(

@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterable
 
 from wizard.i18n import _
-from wizard.outputs.command import container_environment, image_arguments, port_binding
+from wizard.outputs.command import container_environment, image_arguments, port_binding, version_of
 from wizard.outputs.compose import container_name
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, comment, wrap_comment
 from wizard.outputs.spec import FileSpec
 from wizard.plan_types import Plan
+from wizard.session import expand
 
 NAME = "launch.sh"
 # What the image takes on disk when it is unpacked (vllm/vllm-openai 0.2x to 0.3x: 20 to 30 GB).
@@ -40,7 +41,7 @@ def _head(plan: Plan) -> list[str]:
     out = ["#!/usr/bin/env bash"]
     out += wrap_comment(
         _("Starts {model} on vLLM {version}. Stop it with Ctrl-C.").format(
-            model=plan.value("served_model_name"), version=plan.release.version
+            model=plan.value("served_model_name"), version=version_of(plan)
         )
     )
     out += ["#"]
@@ -204,6 +205,7 @@ def _checks(plan: Plan) -> list[str]:
     out = wrap_comment(_("--- Checks, before anything is started ---"))
     out.append("check() {")
     out += _indent(_check_model(plan))
+    out += _indent(_check_adapters(plan))
     out += _indent(_check_port())
     if plan.device == "nvidia":
         out += _indent(_check_nvidia(plan))
@@ -248,6 +250,18 @@ def _check_model(plan: Plan) -> list[str]:
         f"  fail {message(_('The model is not at {path}.'), path='model_path')} {words}",
         "fi",
     ]
+
+
+def _check_adapters(plan: Plan) -> list[str]:
+    """Every LoRA adapter lies where it was named."""
+    out = []
+    for item in plan.value("lora_adapters", ()):
+        name, _sep, path = item.partition("=")
+        path = expand(path.strip(), plan.machine.home)
+        if path.startswith("/"):
+            text = _("The adapter {name} is not at {path}.").format(name=name.strip(), path=path)
+            out.append(f"[ -f {bash_word(path + '/adapter_config.json')} ] || fail {bash_word(text)}")
+    return out
 
 
 def message(text: str, **variables: str) -> str:
@@ -398,8 +412,7 @@ def _say_ready() -> str:
 
 
 def _run_local(plan: Plan) -> list[str]:
-    assert plan.release is not None
-    version = plan.release.version
+    version = version_of(plan)
     out = [
         'command=("$environment/bin/vllm" "${arguments[@]}")',
         "if [ \"$mode\" = print ]; then printf '%q ' \"${command[@]}\"; printf '\\n'; exit 0; fi",
@@ -419,7 +432,8 @@ def _run_local(plan: Plan) -> list[str]:
         '    python3 -m venv "$environment.uv"',
         '    "$environment.uv/bin/python" -m pip install --quiet uv',
         "  fi",
-        f'  "$uv" venv --python {PYTHON} "$environment"',
+        "  # " + comment(_("An installation that was interrupted goes on where it is.")),
+        f'  [ -x "$environment/bin/python" ] || "$uv" venv --python {PYTHON} "$environment"',
         f'  "$uv" pip install --python "$environment/bin/python" {bash_line(install_arguments(plan))}',
         "fi",
         'found=$("$environment/bin/python" -c \'import importlib.metadata as m; print(m.version("vllm"))\' 2>/dev/null || echo none)',
@@ -453,8 +467,7 @@ def _run_local(plan: Plan) -> list[str]:
 
 def install_arguments(plan: Plan) -> list[str]:
     """What ``uv pip install`` is given for the plan's release and device."""
-    assert plan.release is not None
-    version = plan.release.version
+    version = version_of(plan)
     if plan.device == "cpu":
         index = f"https://wheels.vllm.ai/{version}/cpu"
         return [f"vllm=={version}+cpu", "--extra-index-url", index, "--torch-backend", "cpu"]

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 # Problems of the machine that only matter for one way of running vLLM.
 DOCKER_PROBLEMS = "docker"
+# Three processes with PyTorch in each: 2.5 GiB was measured for a tiny model on vLLM 0.32.0; more with a real one.
+CPU_PROCESS_BYTES = int(3.5 * GIB)
 MOVE_RATE = 150e6  # bytes a second from a Windows drive: public reports say 60 to 250 MB/s
 
 
@@ -59,7 +61,9 @@ def plan(session: Session) -> Plan:
 
 def same_answer(decided: object, answered: Value) -> bool:
     """Whether an answers file says what was decided; a decision of nothing is written as an empty text or list."""
-    return decided == answered or (not decided and not isinstance(decided, (bool, int, float)) and answered in ("", ()))
+    return decided == answered or (
+        not decided and not isinstance(decided, (bool, int, float)) and answered in ("", ())
+    )
 
 
 def _plan(session: Session) -> Plan:
@@ -75,8 +79,12 @@ def _plan(session: Session) -> Plan:
         return _unserved(draft, device, runtime)
     lora = _lora_adapters(draft, info)
     intent = _intent(draft, info, bool(lora))
-    if intent.key != "lora" and not lora:
-        lora = ()
+    if intent.key == "lora" and not lora:
+        draft.warn(
+            "no_adapter",
+            _("No LoRA adapter is named, so only the base model is served."),
+            _("Name each as name=path under “LoRA adapters”, or with --set lora_adapters=name=path."),
+        )
     minimum = recipe[0].min_release_for(recipe[1]) if recipe else None
     needs = replace(
         needs,
@@ -117,6 +125,13 @@ def _plan(session: Session) -> Plan:
         bed,
     )
     _folder(draft)
+    idle = [g for g in bed.gpus if g.index not in sized.gpus]
+    if idle:
+        draft.notes.append(
+            _("Not used: GPU {names}. A second server can run there, on another port.").format(
+                names=", ".join(str(g.index) for g in idle)
+            )
+        )
     result = _judge_fit(draft, info, recipe, sized, len(bed.gpus))
     wsl, changes = plan_wsl(draft, info, len(sized.gpus), sized)
     _leftovers(draft, release.version)
@@ -224,7 +239,8 @@ def _bed(draft: Draft, device: str) -> Bed:
         gpus=gpus,
         wsl=machine.is_wsl2,
         ram_total_bytes=min(total, limit) if limit else total,
-        ram_free_bytes=memory.available_bytes.or_else(total),
+        # What is free, less what vLLM's processes take for themselves before any weight is loaded.
+        ram_free_bytes=max(0, memory.available_bytes.or_else(total) - CPU_PROCESS_BYTES),
         default_utilization=default_utilization(releases.newest()),
     )
 
@@ -242,6 +258,7 @@ def _needs(draft: Draft, device: str, runtime: str, bed: Bed) -> rt.Needs:
         driver=machine.gpu.driver_version.value if device == "nvidia" else None,
         capability=min(capabilities, key=rt._key) if capabilities else None,
         consumer=_consumer(bed),
+        avx512="avx512f" in machine.cpu.flags or machine.cpu.architecture not in ("x86_64", "AMD64"),
         architecture=None,
         min_release=None,
         conditions=rt.conditions(machine, None, len(bed.gpus), False),
@@ -317,7 +334,9 @@ def _choose_model(
         if issue.fatal:
             draft.block(
                 "model_" + issue.code,
-                _("The model's files have a fault.") if info.is_local else _("Nothing is known of this model."),
+                _("The model's files have a fault.")
+                if info.is_local
+                else _("Nothing is known of this model."),
                 f"{issue.file}: {issue.message}" if issue.file else issue.message,
             )
         else:
@@ -679,7 +698,9 @@ def _judge_fit(
     result = sized.result
     if not result.certain:
         draft.warn(
-            "fit_uncertain", _("How much memory this model needs is not certain."), rt._sentence("; ".join(result.notes))
+            "fit_uncertain",
+            _("How much memory this model needs is not certain."),
+            rt._sentence("; ".join(result.notes)),
         )
     if result.fits:
         return result
@@ -726,10 +747,29 @@ def _network(draft: Draft) -> None:
         Choice("network", _("The network"), _("with an API key")),
     )
 
+    host = draft.answered("host")
+    opened = host is not None and not _is_loopback(str(host[0]))
+
     def accept(value: Value) -> str | None:
+        if value == "local" and opened:
+            return _("The address {host} is open to the network.").format(host=host[0] if host else "")
         return None if value in ("local", "network") else _("It is one of local, network.")
 
-    draft.decide("access", "local", _("only programs on this machine reach the server"), accept=accept)
+    if opened:
+        draft.decide("access", "network", _("the address that you set is open to the network"), accept=accept)
+    else:
+        draft.decide("access", "local", _("only programs on this machine reach the server"), accept=accept)
+
+
+def _is_loopback(host: str) -> bool:
+    import ipaddress
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _folder(draft: Draft) -> None:

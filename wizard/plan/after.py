@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from wizard.i18n import _
-from wizard.outputs.quoting import bash_line, powershell_string
+from wizard.outputs.env import NAME as ENV_NAME
+from wizard.outputs.quoting import bash_line, bash_word, powershell_string
 from wizard.outputs.wslconfig.deliver import shutdown_text
 from wizard.plan_types import Plan, Step
 
@@ -47,64 +48,79 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
 
 
 def try_command(plan: Plan) -> str:
-    """A curl line that proves that the server answers."""
-    port = plan.value("port")
-    key = ' -H "Authorization: Bearer $VLLM_API_KEY"' if plan.value("access") == "network" else ""
-    return f"curl -s http://127.0.0.1:{port}/v1/models{key}"
+    """A curl line that proves that the server answers; the key is read from where it stands."""
+    url = f"http://127.0.0.1:{plan.value('port')}/v1/models"
+    if plan.value("access") != "network":
+        return f"curl -s {url}"
+    env = bash_word(f"{plan.value('out_dir')}/{ENV_NAME}")
+    return f"curl -s -H \"Authorization: Bearer $(sed -n 's/^VLLM_API_KEY=//p' {env})\" {url}"
 
 
 def network_steps(plan: Plan) -> list[Step]:
-    """What opens the way from the network, and what takes it back."""
+    """What opens the way from the network; each step says what takes it back."""
     machine = plan.machine
     port = int(plan.value("port"))
+    clients = _("Clients need the API key that stands in vllm.env.")
     if machine.system.value != "wsl2" or machine.wsl is None:
-        return []
+        if plan.runtime == "docker":
+            return []  # Docker opens its own way through ufw and firewalld
+        return [
+            Step(
+                _("Where a firewall runs (ufw): let the port in"),
+                (f"sudo ufw allow {port}/tcp",),
+                consequence=clients + " " + _back(f"sudo ufw delete allow {port}/tcp"),
+            )
+        ]
     rule = powershell_string(f"{RULE} {port}")
+    firewall = f"New-NetFirewallRule -DisplayName {rule} -Direction Inbound -Action Allow -Protocol TCP -LocalPort {port} -Profile Private"
     if machine.wsl.networking_mode.value == "mirrored":
         name = f"vllm-wizard-{port}"
+        vm = "'{40E0AC32-46A5-438A-A0B2-2B479E8F2E90}'"  # WSL's own creator id (Microsoft's documentation)
         return [
             Step(
                 _("Open the Hyper-V firewall (mirrored networking)"),
                 (
-                    f"New-NetFirewallHyperVRule -Name {name} -DisplayName {rule} -Direction Inbound -VMCreatorId '{{40E0AC32-46A5-438A-A0B2-2B479E8F2E90}}' -Protocol TCP -LocalPorts {port}",
+                    f"New-NetFirewallHyperVRule -Name {name} -DisplayName {rule} -Direction Inbound -VMCreatorId {vm} -Protocol TCP -LocalPorts {port}",
                 ),
                 "powershell-admin",
-                _("Other machines then reach the server at the address of Windows."),
-            ),
-            Step(_("To take it back"), (f"Remove-NetFirewallHyperVRule -Name {name}",), "powershell-admin"),
+                _("Other machines then reach the server at the address of Windows.")
+                + f" {clients} "
+                + _back(f"Remove-NetFirewallHyperVRule -Name {name}"),
+            )
         ]
     if plan.runtime == "docker" and machine.docker.is_desktop.value:
         # Docker Desktop publishes on Windows itself: no port proxy, only the firewall.
         return [
             Step(
                 _("Open the Windows firewall"),
-                (
-                    f"New-NetFirewallRule -DisplayName {rule} -Direction Inbound -Action Allow -Protocol TCP -LocalPort {port} -Profile Private",
-                ),
+                (firewall,),
                 "powershell-admin",
-                _("Docker Desktop publishes the port on Windows; only the firewall is in the way."),
-            ),
-            Step(_("To take it back"), (f"Remove-NetFirewallRule -DisplayName {rule}",), "powershell-admin"),
+                _("Docker Desktop publishes the port on Windows; only the firewall is in the way.")
+                + f" {clients} "
+                + _back(f"Remove-NetFirewallRule -DisplayName {rule}"),
+            )
         ]
+    proxy = f"listenaddress=0.0.0.0 listenport={port}"
     return [
         Step(
             _("Let Windows pass the port on to WSL2"),
             (
                 "$ip = (wsl hostname -I).Trim().Split(' ')[0]",
-                f"netsh interface portproxy add v4tov4 listenaddress=0.0.0.0 listenport={port} connectaddress=$ip connectport={port}",
-                f"New-NetFirewallRule -DisplayName {rule} -Direction Inbound -Action Allow -Protocol TCP -LocalPort {port} -Profile Private",
+                f"netsh interface portproxy add v4tov4 {proxy} connectaddress=$ip connectport={port}",
+                firewall,
             ),
             "powershell-admin",
             _(
                 "The address of WSL2 changes with every start of it: type the first two lines again after a restart."
-            ),
-        ),
-        Step(
-            _("To take it back"),
-            (
-                f"netsh interface portproxy delete v4tov4 listenaddress=0.0.0.0 listenport={port}",
+            )
+            + f" {clients} "
+            + _back(
+                f"netsh interface portproxy delete v4tov4 {proxy}",
                 f"Remove-NetFirewallRule -DisplayName {rule}",
             ),
-            "powershell-admin",
-        ),
+        )
     ]
+
+
+def _back(*lines: str) -> str:
+    return _("To take it back one day: {lines}").format(lines="; ".join(lines))

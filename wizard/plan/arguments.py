@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 # vLLM options that are questions of their own: never taken as plain extra flags.
 OWN_DESTS = frozenset(
-    {"max_model_len", "max_num_seqs", "gpu_memory_utilization", "tensor_parallel_size", "kv_cache_dtype", "served_model_name", "trust_remote_code", "port", "model"}
+    {"max_model_len", "max_num_seqs", "gpu_memory_utilization", "tensor_parallel_size", "kv_cache_dtype", "served_model_name", "trust_remote_code", "port", "host", "model"}
 )  # fmt: skip
 # The ranks that --max-lora-rank takes from 0.11.1 on; before, any of the first six.
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -494,7 +494,9 @@ def _address(command: Command, draft: Draft, runtime: str) -> None:
     if runtime == "docker":
         return
     network = draft.decisions["access"].value == "network"
-    command.put("host", ("0.0.0.0" if network else "127.0.0.1",), draft.decisions["access"].reason)  # noqa: S104
+    given = draft.answered("host")
+    host = str(given[0]) if given is not None else "0.0.0.0" if network else "127.0.0.1"  # noqa: S104
+    command.put("host", (host,), draft.decisions["access"].reason)
     command.put("port", (str(draft.decisions["port"].value),), draft.decisions["port"].reason)
 
 

@@ -185,6 +185,10 @@ def unsupported(info: ModelInfo, needs: rt.Needs) -> str:
         return _("no vLLM release in the catalogue serves {architecture}").format(
             architecture=info.architecture
         )
+    if needs.device == "cpu" and not needs.avx512 and info.quantization in NEEDS_AVX512:
+        return _("vLLM's CPU build has {method} kernels for processors with AVX-512 only").format(
+            method=info.quantization
+        )
     return quantization_objection(info.quantization, needs.device, needs.capability)
 
 
@@ -206,6 +210,8 @@ MIN_CAPABILITY = {
     "gguf": (6, 0),
     "auto-round": (6, 0),
 }
+# Without AVX-512 the first request to such a model ends the server (vLLM issue 55613, seen with 0.28.0).
+NEEDS_AVX512 = ("awq", "gptq", "auto-round", "awq_marlin", "gptq_marlin", "compressed-tensors")
 CPU_METHODS = ("awq", "gptq", "compressed-tensors", "auto-round")
 
 

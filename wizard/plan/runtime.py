@@ -38,6 +38,7 @@ class Needs:
     driver: str | None
     capability: str | None  # the lowest of the GPUs that are used
     consumer: bool | None  # GeForce cards
+    avx512: bool  # of the processor; true where the question does not arise
     architecture: str | None
     min_release: str | None
     conditions: frozenset[str]
@@ -289,6 +290,14 @@ def choose_release(draft: Draft, needs: Needs) -> tuple[Release | None, tuple[Kn
             draft.decide_value("release", pinned.version, proposed, reason, given[1])
         else:
             draft.decide_value("release", str(given[0]), proposed, reason, given[1])
+            if needs.runtime == "local" and not re.fullmatch(r"v?\d+(\.\d+)+\S*", str(given[0])):
+                draft.block(
+                    "release_not_a_version",
+                    _("“{asked}” is an image's tag, and no version that can be installed.").format(
+                        asked=given[0]
+                    ),
+                    _("Run it with Docker, or name a version."),
+                )
             draft.warn(
                 "release_not_known",
                 _("vLLM {asked} is not in the catalogue.").format(asked=given[0]),

@@ -176,16 +176,19 @@ def _steps(half: WindowsHalf, out_dir: str, in_place: bool) -> list[Step]:
     steps.append(
         Step(
             _("Install the wizard there, once"),
-            ("sudo apt install -y pipx && pipx install vllm-setup-wizard && pipx ensurepath",),
+            (
+                "sudo apt install -y python3-venv",
+                "python3 -m venv ~/.vllm-wizard && ~/.vllm-wizard/bin/pip install .",
+            ),
             consequence=_(
-                "Open the terminal again after it, so that the command is found. A checkout does as well."
+                "In the folder of the checkout; Linux sees the drives of Windows under /mnt/c and so on."
             ),
         )
     )
     steps.append(
         Step(
             _("Go on there with the same answers"),
-            (f'vllm-wizard --answers "$({bash_line(["wslpath", "-u", windows])})"',),
+            (f'~/.vllm-wizard/bin/vllm-wizard --answers "$({bash_line(["wslpath", "-u", windows])})"',),
             consequence=_(
                 "Models are found there under /mnt/c and so on; the wizard offers to copy them to where they load fast."
             ),
