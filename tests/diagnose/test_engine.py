@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wizard.diagnose.engine import Diagnosis, Known, diagnose, within
+from wizard.diagnose.engine import Diagnosis, Known, diagnose
 from wizard.diagnose.reader import read_bytes
+from wizard.diagnose.spans import accepts, within
 
 WRAPPER = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}"
 EMPTY_WRAPPER = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
@@ -322,6 +323,11 @@ def test_releases_of_rules() -> None:
     assert within("0.24.0", ">=0.24.0,<0.30")
     assert not within("0.30.1", ">=0.24.0,<0.30")
     assert within("nightly", "<0.1")
+    assert within("0.33.1.dev5+g12", ">=0.33.0")
+    assert accepts("0.31.0", "--max-model-len")
+    assert not accepts("0.20.0", "--swap-space")
+    assert accepts("0.99.0", "--max-model-len")
+    assert not accepts("0.31.0", "--frobnicate")
 
 
 def test_json_has_the_promised_fields() -> None:

@@ -128,9 +128,9 @@ def _is_wsl(host: object) -> bool | None:
 
 
 def _look(words: _Words, diagnosis: Diagnosis) -> None:
-    from wizard.diagnose import machine
-
-    if machine.wants_a_look(diagnosis):
+    # Where the log alone cannot tell enough.
+    if any(f.cause == "sigterm_received" or (f.cause in ("host_oom_killed", "worker_segfault") and f.confidence != "high") for f in diagnosis.findings):
+        from wizard.diagnose import machine
         from wizard.host import open_host
 
         machine.look(open_host(words.values.get("--machine")), diagnosis)

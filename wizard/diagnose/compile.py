@@ -1,7 +1,7 @@
 """``python -m wizard.diagnose.compile``: check the rules in ``rules/*.yaml`` and write their compiled form.
 
-The compiled form holds for every pattern a literal that each of its matches must contain, so that almost all
-patterns are never even compiled.
+The compiled form holds for every pattern literals of which each match must contain one, so that almost all patterns
+are never even compiled.
 """
 
 from __future__ import annotations
@@ -35,20 +35,38 @@ class RuleFault(ValueError):
     """A rule file is not as it must be: names the file and the rule."""
 
 
-def needle_of(source: str) -> str:
-    """The longest literal that every match of ``source`` holds; "" when there is none, or case is ignored."""
+def needles_of(source: str) -> list[str]:
+    """Literals of which every match of ``source`` holds at least one; empty when there are none.
+
+    For a pattern that ignores case they are in lower case.
+    """
     parsed = sre_parse.parse(source)
-    if parsed.state.flags & re.IGNORECASE:
-        return ""
-    best = run = ""
+    found = _needles(parsed)
+    return sorted({n.lower() for n in found} if ignores_case(source) else set(found))
+
+
+def ignores_case(source: str) -> bool:
+    return bool(sre_parse.parse(source).state.flags & re.IGNORECASE)
+
+
+def _needles(parsed: Any) -> list[str]:
+    """The best choice of one part of a sequence: the literals whose shortest is longest."""
+    choices: list[list[str]] = []
+    run = ""
     for op, value in _flat(parsed):
         if op == "LITERAL":
             run += chr(value)
-            if len(run) > len(best):
-                best = run
-        else:
+            continue
+        if run:
+            choices.append([run])
             run = ""
-    return best
+        if op == "BRANCH":
+            branches = [_needles(branch) for branch in value]
+            if all(branches):
+                choices.append([needle for branch in branches for needle in branch])
+    if run:
+        choices.append([run])
+    return max(choices, key=lambda c: (min(map(len, c)), -len(c)), default=[])
 
 
 def _flat(parsed: Any) -> list[tuple[str, Any]]:
@@ -61,6 +79,8 @@ def _flat(parsed: Any) -> list[tuple[str, Any]]:
             out += _flat(value[3])
         elif name in ("MAX_REPEAT", "MIN_REPEAT") and value[0] >= 1:
             out += [*_flat(value[2]), ("CUT", None)]
+        elif name == "BRANCH":
+            out.append((name, value[1]))
         elif name == "AT":
             continue
         else:
@@ -68,18 +88,18 @@ def _flat(parsed: Any) -> list[tuple[str, Any]]:
     return out
 
 
-def compile_patterns(rows: Any, where: str) -> list[list[str]]:
+def compile_patterns(rows: Any, where: str) -> list[list[Any]]:
     if rows is None:
         return []
     if not isinstance(rows, list):
         raise RuleFault(f"{where}: a list of patterns is needed")
-    out = []
+    out: list[list[Any]] = []
     for source in rows:
         try:
             re.compile(source)
         except (re.error, TypeError) as error:
             raise RuleFault(f"{where}: {source!r}: {error}") from error
-        out.append([source, needle_of(source)])
+        out.append([source, needles_of(source), ignores_case(source)])
     return out
 
 
@@ -133,7 +153,7 @@ def read_folder(folder: Path) -> tuple[list[tuple[str, dict[str, Any]]], dict[st
     return rows, structure
 
 
-def compile_folder(folder: Path = FOLDER) -> str:
+def compile_folder(folder: Path = Path(FOLDER)) -> str:
     """The text of the compiled file. Raises :class:`RuleFault`."""
     rows, structure = read_folder(folder)
     rules, seen = [], set()
@@ -154,7 +174,7 @@ def main() -> int:
     except RuleFault as fault:
         print(fault, file=sys.stderr)
         return 1
-    (FOLDER / COMPILED_NAME).write_text(text, encoding="utf-8", newline="\n")
+    (Path(FOLDER) / COMPILED_NAME).write_text(text, encoding="utf-8", newline="\n")
     return 0
 
 

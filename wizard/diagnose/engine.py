@@ -12,6 +12,7 @@ import re
 from wizard.diagnose import rulebook
 from wizard.diagnose.events import CODE, ERROR, EXC, INFO, PLAIN, PROSE, WARNING, Collector, Event, collect
 from wizard.diagnose.run_facts import NAMES, Run, runs_of
+from wizard.diagnose.spans import accepts, within
 from wizard.i18n import N_, _
 
 TYPE_CHECKING = False
@@ -168,11 +169,12 @@ class Case:
         self.book = book
         self.run = run
         self.known = known
-        self.collector: Collector = collect(run.lines, run.first, run.last)
+        self.collector: Collector = collect(run.lines, run.first, run.last, book.info_words)
         self.events = self.collector.events
         # With tracebacks or errors of loggers in the log, other lines are commands, scripts and prose.
         self.structured = any(e.has_traceback or e.kind == ERROR for e in self.events)
         self._release: list[str | None] = []
+        self._wrappers: dict[str, bool] = {}
 
     @property
     def release(self) -> str | None:
@@ -201,6 +203,13 @@ class Case:
         if fact == "rocm":
             return any(word in self.run.text for word in ("ROCm", "rocm", "HIP error", "hip", "gfx9", "gfx11"))
         raise ValueError(fact)
+
+    def is_wrapper(self, event: Event) -> bool:
+        """Whether the message only repeats that something below failed."""
+        known = self._wrappers.get(event.text)
+        if known is None:
+            known = self._wrappers[event.text] = self.book.matches(self.book.wrappers, event.text)
+        return known
 
     # -- matching ---------------------------------------------------------------------------------------------
 
@@ -249,24 +258,6 @@ class Case:
             if not checks.CHECKS[rule.check](match):
                 return None
         return match
-
-
-def within(release: str, spec: str) -> bool:
-    """Whether a release satisfies ">=0.24.0,<0.30"; what is no version satisfies everything."""
-    from wizard.releases import version_key
-
-    key = version_key(release)
-    if key[0] == (-1,):
-        return True
-    for part in spec.split(","):
-        found = re.match(r"\s*(>=|<=|==|<|>)\s*(\S+)", part)
-        if found is None:
-            continue
-        other = version_key(found[2])
-        holds = {">=": key >= other, "<=": key <= other, "==": key == other, "<": key < other, ">": key > other}
-        if not holds[found[1]]:
-            return False
-    return True
 
 
 # -- the way from a log to findings ---------------------------------------------------------------------------
@@ -318,10 +309,11 @@ def examine(case: Case) -> list[Match]:
         matches = [m for m in case.matches([e for e in case.events if e.index > ready]) if "ready" in m.rule.stages]
         return _ordered(matches)
     events = [e for e in case.events if e.index > ready] if ready >= 0 else case.events
-    plain = [e for e in events if not _set_aside(book, e)]
+    plain = [e for e in events if not case.is_wrapper(e) and not book.matches(book.harmless, e.text)]
     matches = case.matches(plain)
     # A cause may be told in the words of a wrapper ("Worker failed with error 'No such file: ninja'").
-    matches += [m for m in case.matches([e for e in events if book.matches(book.wrappers, e.text)]) if m.rule.id not in {x.rule.id for x in matches}]
+    named = {m.rule.id for m in matches}
+    matches += [m for m in case.matches([e for e in events if case.is_wrapper(e)]) if m.rule.id not in named]
     matches = _ordered(matches)
     unknown = _unexplained(case, plain, {m.event.chain for m in matches if m.event.chain})
     if unknown is not None and (not matches or unknown.order < matches[0].order):
@@ -334,10 +326,6 @@ def examine(case: Case) -> list[Match]:
         if hung is not None:
             return [hung]
     return matches
-
-
-def _set_aside(book: RuleBook, event: Event) -> bool:
-    return book.matches(book.wrappers, event.text) or book.matches(book.harmless, event.text)
 
 
 def _ordered(matches: list[Match]) -> list[Match]:
@@ -399,7 +387,7 @@ def _vanished(case: Case, events: list[Event]) -> Match | None:
     """The engine is gone and nothing above says why: only the kernel or a watchdog ends a process so."""
     book = case.book
     for event in events:
-        if event.kind != INFO and book.matches(book.wrappers, event.text):
+        if event.kind != INFO and case.is_wrapper(event):
             match = Match(book.by_id["engine-vanished"], event, None, case)
             match.line_index = -1
             match.evidence.append(event.text)
@@ -454,12 +442,12 @@ def _tell(diagnosis: Diagnosis, case: Case, matches: list[Match]) -> None:
 
 
 def _tell_errors(diagnosis: Diagnosis, case: Case) -> None:
-    book, lines = case.book, case.run.lines
+    lines = case.run.lines
     for event in case.events:
         if event.kind == INFO:
             continue
         row = {"line_number": lines.numbers[event.index], "process": event.name or None, "text": event.text[:500], "times": case.collector.count(event)}
-        if book.matches(book.wrappers, event.text):
+        if case.is_wrapper(event):
             if len(diagnosis.wrappers) < 20:
                 diagnosis.wrappers.append(row)
         elif event.kind == EXC and len(diagnosis.chains) < 40:
@@ -530,23 +518,7 @@ def fixes_of(case: Case, rows: list[dict[str, Any]], fields: dict[str, Any]) -> 
 
 def _accepted(release: str, flags: dict[str, Any]) -> bool:
     """Whether the release takes all flags that are to be set (taking one away always works)."""
-    from wizard.releases import flag_spans, version_key
-
-    key = version_key(release)
-    if key[0] == (-1,):
-        return True
-    for flag, value in flags.items():
-        if value is None:
-            continue
-        runs = flag_spans(flag)
-        if not any(version_key(a) <= key for a, _b in runs):
-            return False
-        last = runs[-1][1]
-        from wizard.releases import newest
-
-        if key > version_key(last) and last != newest():
-            return False
-    return True
+    return all(accepts(release, flag) for flag, value in flags.items() if value is not None)
 
 
 STAGE_TEXTS = {

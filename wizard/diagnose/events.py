@@ -6,21 +6,22 @@ begin in the middle of a traceback or have lost its indentation.
 
 from __future__ import annotations
 
-import re
-
+from wizard.diagnose.lazy import Lazy
 from wizard.diagnose.lines import Parsed, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
+
     from wizard.diagnose.reader import NumberedLines
 
-FRAME = re.compile(r'File "(?P<file>[^"]+)", line \d+(?:, in (?P<func>.+))?$')
-EXCEPTION = re.compile(
+FRAME = Lazy(r'File "(?P<file>[^"]+)", line \d+(?:, in (?P<func>.+))?$')
+EXCEPTION = Lazy(
     r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Failed|Failure|Timeout|Fault|NotFound|Unsupported|Died|Killed|StopIteration|NotImplemented|Warning|OutOfMemory|SerializationException)(?:\([\w.]*\))?)(?::\s?(?P<message>.*))?$"
 )
-_IN_TRACEBACK = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]*\))?)(?::\s(?P<message>.*)|:)?$")
+_IN_TRACEBACK = Lazy(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]*\))?)(?::\s(?P<message>.*)|:)?$")
 # An exception in the middle of prose, as people quote it.
-_QUOTED = re.compile(r"(?<![\w.])(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)): (?P<message>\S.*)$")
+_QUOTED = Lazy(r"(?<![\w.])(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)): (?P<message>\S.*)$")
 _MARKS = frozenset("^~ \t")
 _CONTINUED_LINES = 60
 _FOREIGN_LINES = 400
@@ -31,7 +32,7 @@ MAX_EVENTS_A_RUN = 4000
 EXC, CODE, DETAIL, ERROR, WARNING, TOOL, PLAIN, PROSE, INFO = (
     "exception", "code", "detail", "error", "warning", "tool", "plain", "prose", "info",
 )  # fmt: skip
-_TOOL = re.compile(
+_TOOL = Lazy(
     r"\bNCCL WARN\b|(?i:\b(?:fatal )?error\s?:)|\bfatal\s*:|^wsl: |^docker: |dxgk|^(?:\S+: line \d+:\s+\d+ )?Killed\b|Killed process|^Terminated\b"
     r"|^curl: |^ninja: |/ld: |ptxas|[Ss]egmentation fault|Segfault|Fatal Python|core dumped|^(?:\./|/usr/bin/|/bin/|env: |bash: )"
     r"|cannot open shared object|ioctl|No such file or directory|Permission denied|^! |^\S+ \| ERROR|terminate called|CMake Error|LLVM ERROR|libc\+\+abi"
@@ -140,6 +141,13 @@ class Collector:
                 return
             stream.exc = None
         self._loose(stream, index, line, text)
+
+    def skip(self, column: int) -> None:
+        """A line of a logger that tells nothing; it ends the message of an exception of the same stream."""
+        if column < 3:
+            stream = self._streams.get("|")
+            if stream is not None:
+                stream.exc = None
 
     def finish(self) -> None:
         """Close what is still open: an excerpt may end before its exception."""
@@ -299,10 +307,23 @@ def _is_exception(text: str) -> bool:
     return EXCEPTION.match(text) is not None
 
 
-def collect(lines: NumberedLines, first: int, last: int) -> Collector:
-    """Everything of note in ``lines[first:last]``."""
+def _holds(row: str, words: tuple[str, ...]) -> bool:
+    for word in words:  # noqa: SIM110  (a generator takes twice as long)
+        if word in row:
+            return True
+    return False
+
+
+def collect(lines: NumberedLines, first: int, last: int, info_words: tuple[str, ...] = ()) -> Collector:
+    """Everything of note in ``lines[first:last]``; of lines at the level INFO only those with one of the words."""
     collector = Collector()
+    rows = lines.lines
     for index in range(first, last):
-        collector.feed(index, lines.lines[index])
+        row = rows[index]
+        at = row.find("INFO", 0, 140)
+        if at >= 0 and (at == 0 or row[at - 1] in " m") and not _holds(row, info_words):
+            collector.skip(at)
+            continue
+        collector.feed(index, row)
     collector.finish()
     return collector

@@ -3,11 +3,11 @@ names, levels."""
 
 from __future__ import annotations
 
-import re
+from wizard.diagnose.lazy import Lazy
 
 # Colour codes as they are, and as they look when the escape character was lost on the way.
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|(?:\^\[|\\x1b|\\u001b|\\033)?\[\d{1,3}(?:;\d{1,3})*m")
-_OUTER = re.compile(
+_ANSI = Lazy(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|(?:\^\[|\\x1b|\\u001b|\\033)?\[\d{1,3}(?:;\d{1,3})*m")
+_OUTER = Lazy(
     r"(?P<service>[A-Za-z0-9][\w.-]{0,63})\s{0,40}\|(?: |$)"  # docker compose
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?: |$)"  # docker logs -t, journald ISO
     r"|[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d(?:\.\d+)?\s\S+\s[\w@.\-/]+(?:\[\d+\])?:(?: |$)"  # journalctl
@@ -15,14 +15,17 @@ _OUTER = re.compile(
     r"|\[pod/[^\]]+\] "
     r"|>\s?"
 )
-_PROC = re.compile(r"\((?P<name>[A-Za-z][\w.-]*)?(?: ?[a-z_]+=[\w.-]+)*? ?pid=(?P<pid>\d+)(?:, ip=[^)]*)?\) ?")
-_RANK = re.compile(r"\[rank(?P<rank>\d+)\]:(?:\[[A-Z][^\]]{0,60}\] ?)? ?")
-_LOG = re.compile(
+_PROC = Lazy(r"\((?P<name>[A-Za-z][\w.-]*)?(?: ?[a-z_]+=[\w.-]+)*? ?pid=(?P<pid>\d+)(?:, ip=[^)]*)?\) ?")
+_RANK = Lazy(r"\[rank(?P<rank>\d+)\]:(?:\[[A-Z][^\]]{0,60}\] ?)? ?")
+_LOG = Lazy(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)? \[?(?P<src>[\w./<>-]+:\d+)\] ?"
 )
-_PLAIN_LOG = re.compile(
+_PLAIN_LOG = Lazy(
     r"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\d]*\]?\s*(?:-\s*)?)?\[?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?(?::\s{1,9}|:[\w.]+:|\s+-\s+)"
 )
+
+
+_LOG_STARTS = frozenset("DIWEC[0123456789")
 
 
 class Parsed:
@@ -41,14 +44,26 @@ class Parsed:
 
 def without_colours(text: str) -> str:
     """The text without terminal codes."""
-    return _ANSI.sub("", text) if "\x1b" in text or "m" in text else text
+    return _ANSI.compiled.sub("", text) if _may_be_coloured(text) else text
+
+
+def _may_be_coloured(text: str) -> bool:
+    return "\x1b" in text or "[0m" in text or "[0;" in text or "[1;" in text or "[3" in text
+
+
+def _may_have_outer(text: str) -> bool:
+    """Whether a prefix of a container, journal or quotation may stand at the beginning."""
+    first = text[:1]
+    if first.isdigit():
+        return text[4:5] == "-" or "|" in text[:110]
+    return first in (">", "[") or "|" in text[:110] or (text[3:4] == " " and ":" in text[5:12])
 
 
 def parse(raw: str) -> Parsed:
     """Take one line apart. Never raises."""
     text = raw
-    if "\x1b" in text or ";" in text or "[0m" in text or "[3" in text:
-        text = _ANSI.sub("", text)
+    if _may_be_coloured(text):
+        text = _ANSI.compiled.sub("", text)
     if "\r" in text:
         text = text.rstrip("\r")
         text = text[text.rfind("\r") + 1 :]  # what the terminal shows in the end
@@ -69,7 +84,7 @@ def parse(raw: str) -> Parsed:
             proc = proc or f"rank{found['rank']}"
             text = text[found.end() :]
             continue
-        found = _LOG.match(text) or _PLAIN_LOG.match(text)
+        found = (_LOG.match(text) or _PLAIN_LOG.match(text)) if first in _LOG_STARTS else None
         if found is not None:
             if level and first in " \t":
                 break
@@ -77,8 +92,8 @@ def parse(raw: str) -> Parsed:
             src = found.groupdict().get("src") or src
             text = text[found.end() :]
             continue
-        found = _OUTER.match(text)
-        if found is None or level:
+        found = None if level or not _may_have_outer(text) else _OUTER.match(text)
+        if found is None:
             break
         service = found["service"] or service
         text = text[found.end() :]

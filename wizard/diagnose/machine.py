@@ -19,11 +19,6 @@ _TIMEOUT_S = 3.0
 CAUSES = ("host_oom_killed", "sigterm_received", "worker_segfault")
 
 
-def wants_a_look(diagnosis: Diagnosis) -> bool:
-    """Whether the log alone cannot tell enough."""
-    return any((f.cause in CAUSES and f.confidence != "high") or f.cause == "sigterm_received" for f in diagnosis.findings)
-
-
 def look(host: Host, diagnosis: Diagnosis) -> None:
     """Add what is found on the machine to the findings. Never raises; nothing is changed on the machine."""
     finding = next((f for f in diagnosis.findings if f.cause in CAUSES), None)

@@ -12,22 +12,21 @@ import zlib
 
 TYPE_CHECKING = False  # typing and collections.abc cost a small log a good part of its time
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Iterator
-    from typing import BinaryIO
+    from typing import Any, BinaryIO
 
 CHUNK_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 16
 HEAD_BYTES = 4 << 20  # kept whole
 PINNED_BYTES = 2 << 20  # the first suspicious blocks behind the head
 TAIL_BYTES = 8 << 20  # the last suspicious blocks
+LONGEST_CARRY_BYTES = 16 << 20
 LONGEST_LINE_CHARS = 1 << 16  # a longer line is cut: no message is that long
 
-# Words without which no line of a failure is written. Lines of a healthy server hold none of them.
-SUSPICIOUS = (
-    b"Error", b"ERROR", b"Exception", b"Traceback", b"Interrupt", b"error:", b'  File "', b"Killed", b"died",
-    b"NCCL WARN", b"ailed", b"API server version", b"  version ", b"non-default args", b"startup complete",
-    b"SIGTERM", b"dxgk",
-)  # fmt: skip
+# Every failure, and every start of a server and its success, has one of these words on or beside its lines; few,
+# because each is looked for in every byte of a large log. Lines of a server at work hold none of them.
+SUSPICIOUS = (b"rror", b"ERROR", b"ceback", b"ailed", b"died", b" version ", b"startup complete")
 
 
 class NumberedLines:
@@ -143,91 +142,139 @@ def _lines(data: bytes) -> list[str]:
     return lines
 
 
-def _sieve_large(head: bytes, chunks: Iterator[bytes]) -> NumberedLines:
-    from collections import deque
+class _Sieve:
+    """Blocks of a large log that may tell something, each with the number of lines before it."""
 
-    suspicious = _scanner()
-    cut = head.rfind(b"\n", 0, HEAD_BYTES) + 1
-    if cut == 0:
-        cut = min(len(head), HEAD_BYTES)
-    kept_head, rest = head[:cut], head[cut:]
-    count = kept_head.count(b"\n")
-    pinned: list[tuple[int, bytes]] = []
-    pinned_size = tail_size = 0
-    tail: deque[tuple[int, bytes]] = deque()
-    last: tuple[int, bytes] | None = None  # the block before: an exception may stand on its first lines
+    def __init__(self, lines_before: int) -> None:
+        from collections import deque
 
-    def offer(block: bytes) -> None:
-        nonlocal count, pinned_size, tail_size, last
-        here = (count, block)
-        count += block.count(b"\n")
-        if not suspicious(block):
-            last = here
+        self.count = lines_before
+        self.pinned: list[tuple[int, bytes]] = []
+        self.tail: deque[tuple[int, bytes]] = deque()
+        self._pinned_size = self._tail_size = 0
+        self._last: tuple[int, bytes] | None = None  # the block before: an exception may end on the next one's first lines
+        self._suspicious = scanner()
+
+    def offer(self, piece: bytes) -> None:
+        """Whole lines, of any number."""
+        if not self._suspicious(piece):
+            self._pass_over(piece)
             return
-        for item in (last, here):
-            if item is None:
-                continue
-            if pinned_size < PINNED_BYTES:
-                pinned.append(item)
-                pinned_size += len(item[1])
-                continue
-            tail.append(item)
-            tail_size += len(item[1])
-            while tail_size > TAIL_BYTES:
-                tail_size -= len(tail.popleft()[1])
-        last = None
+        at, size = 0, len(piece)
+        while at < size:
+            end = size if size - at <= BLOCK_BYTES else piece.rfind(b"\n", at, at + BLOCK_BYTES) + 1
+            if end <= at:
+                end = piece.find(b"\n", at + BLOCK_BYTES) + 1 or size
+            block = piece[at:end]
+            at = end
+            if self._suspicious(block):
+                if self._last is not None:
+                    self._keep(self._last)
+                    self._last = None
+                self._keep((self.count, block))
+                self.count += block.count(b"\n")
+            else:
+                self._pass_over(block)
 
-    for chunk in _chain(rest, chunks):
-        for block in chunk:
-            offer(block)
-    lines = _lines(kept_head)
+    def _pass_over(self, piece: bytes) -> None:
+        # Only the end of what says nothing is remembered.
+        cut = piece.rfind(b"\n", 0, max(0, len(piece) - BLOCK_BYTES)) + 1
+        end = piece[cut:]
+        lines = piece.count(b"\n")
+        self._last = (self.count + lines - end.count(b"\n"), end)
+        self.count += lines
+
+    def _keep(self, item: tuple[int, bytes]) -> None:
+        size = len(item[1])
+        if self._pinned_size < PINNED_BYTES:
+            self.pinned.append(item)
+            self._pinned_size += size
+            return
+        self.tail.append(item)
+        self._tail_size += size
+        while self._tail_size > TAIL_BYTES:
+            self._tail_size -= len(self.tail.popleft()[1])
+
+    def blocks(self) -> list[tuple[int, bytes]]:
+        """What was kept, and how the log ends."""
+        return [*self.pinned, *self.tail, *([self._last] if self._last is not None else [])]
+
+
+def _sieve_large(head: bytes, chunks: Iterator[bytes]) -> NumberedLines:
+    cut = head.rfind(b"\n", 0, HEAD_BYTES) + 1 or min(len(head), HEAD_BYTES)
+    kept, carry = head[:cut], head[cut:]
+    sieve = _Sieve(kept.count(b"\n"))
+    for chunk in chunks:
+        end = chunk.rfind(b"\n") + 1
+        if end == 0:
+            carry += chunk
+            if len(carry) > LONGEST_CARRY_BYTES:
+                sieve.offer(carry[:CHUNK_BYTES])  # one endless line: its beginning stands for it
+                carry = carry[-CHUNK_BYTES:]
+            continue
+        sieve.offer(carry + chunk[:end] if carry else chunk[:end])
+        carry = chunk[end:]
+    if carry:
+        sieve.offer(carry)
+    lines = _lines(kept)
     numbers = list(range(1, len(lines) + 1))
-    ending = [last] if last is not None else []  # how a log ends always matters
-    for before, block in (*pinned, *tail, *ending):
+    for before, block in sieve.blocks():
         part = _lines(block)
         lines += part
         numbers += range(before + 1, before + 1 + len(part))
-    total = count + (0 if lines and not _ends_open(pinned, tail, last) else 1)
-    return NumberedLines(lines, numbers, total, False)
+    return NumberedLines(lines, numbers, sieve.count + (1 if carry else 0), False)
 
 
-def _ends_open(pinned: object, tail: object, last: tuple[int, bytes] | None) -> bool:
-    return last is not None and not last[1].endswith(b"\n")
-
-
-def _chain(rest: bytes, chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Blocks of about :data:`BLOCK_BYTES` that end at line ends."""
-    carry = rest
-    for chunk in chunks:
-        data = carry + chunk
-        blocks, carry = _blocks(data)
-        yield blocks
-    if carry:
-        yield [carry]
-
-
-def _blocks(data: bytes) -> tuple[list[bytes], bytes]:
-    blocks: list[bytes] = []
-    at, size = 0, len(data)
-    while size - at > BLOCK_BYTES:
-        end = data.rfind(b"\n", at, at + BLOCK_BYTES) + 1
-        if end == 0:
-            end = data.find(b"\n", at + BLOCK_BYTES) + 1
-            if end == 0:
-                if size - at > 16 * CHUNK_BYTES:
-                    # No line ends at all: such a line is not kept growing.
-                    return blocks, data[at : at + CHUNK_BYTES]
-                break
-        blocks.append(data[at:end])
-        at = end
-    return blocks, data[at:]
-
-
-def _scanner() -> Callable[[bytes], bool]:
-    """Whether a block holds one of :data:`SUSPICIOUS`."""
+def scanner(native: bool = True) -> Callable[[bytes], bool]:
+    """A function that tells whether a block holds one of :data:`SUSPICIOUS`: a native one where installed."""
+    if native:
+        for make in (_hyperscan, _re2):
+            try:
+                return make()
+            except Exception:  # noqa: S112  (not installed, or not for this processor: the plain way does as well)
+                continue
     words = SUSPICIOUS
 
     def scan(block: bytes) -> bool:
-        return any(word in block for word in words)
+        for word in words:  # noqa: SIM110
+            if word in block:
+                return True
+        return False
 
     return scan
+
+
+def _hyperscan() -> Callable[[bytes], bool]:
+    import importlib
+
+    module: Any = importlib.import_module("hyperscan")
+    database = module.Database()
+    count = len(SUSPICIOUS)
+    # No word holds a character that means something in a regular expression.
+    database.compile(expressions=list(SUSPICIOUS), ids=list(range(count)), elements=count, flags=[module.HS_FLAG_SINGLEMATCH] * count)
+
+    def scan(block: bytes) -> bool:
+        hit: list[int] = []
+
+        def found(which: int, _start: int, _end: int, _flags: int, _context: object) -> bool:
+            hit.append(which)
+            return True  # stop
+
+        try:
+            database.scan(block, match_event_handler=found)
+        except module.error:
+            if not hit:
+                raise
+        return bool(hit)
+
+    if not scan(b"an Error here") or scan(b"all is well"):
+        raise RuntimeError("hyperscan does not work here")
+    return scan
+
+
+def _re2() -> Callable[[bytes], bool]:
+    import importlib
+
+    module: Any = importlib.import_module("re2")
+    pattern = module.compile(b"|".join(SUSPICIOUS))
+    return lambda block: pattern.search(block) is not None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-FOLDER = Path(__file__).with_name("rules")
+FOLDER = os.path.join(os.path.dirname(__file__), "rules")  # noqa: PTH118, PTH120  (pathlib takes longer to load than the rules)
 COMPILED_NAME = "compiled.json"
 
 CAUSE, WEAK, LATE, ADVICE = "cause", "weak", "late", "advice"
@@ -20,18 +20,28 @@ USUAL_KINDS = ("exception", "code", "detail", "error", "tool", "plain", "prose")
 
 
 class Pattern:
-    """A regular expression with a literal that every match holds: looking for that is fast."""
+    """A regular expression with literals of which every match holds one: looking for those is fast."""
 
-    __slots__ = ("_compiled", "needle", "source")
+    __slots__ = ("_compiled", "ignores_case", "needles", "source")
 
-    def __init__(self, source: str, needle: str) -> None:
+    def __init__(self, source: str, needles: list[str], ignores_case: bool) -> None:
         self.source = source
-        self.needle = needle
+        self.needles = needles
+        self.ignores_case = ignores_case
         self._compiled: re.Pattern[str] | None = None
 
     def search(self, text: str) -> re.Match[str] | None:
-        if self.needle and self.needle not in text:
-            return None
+        if self.needles:
+            where = text.lower() if self.ignores_case else text
+            for needle in self.needles:
+                if needle in where:
+                    break
+            else:
+                return None
+        return self.match(text)
+
+    def match(self, text: str) -> re.Match[str] | None:
+        """The same without looking for the literals first."""
         if self._compiled is None:
             self._compiled = re.compile(self.source)
         return self._compiled.search(text)
@@ -81,7 +91,7 @@ def _kinds(given: Iterable[str]) -> frozenset[str]:
 
 
 def _patterns(rows: Iterable[Any] | None) -> tuple[Pattern, ...]:
-    return tuple(Pattern(source, needle) for source, needle in rows or ())
+    return tuple([Pattern(source, needles, ignores) for source, needles, ignores in rows or ()])
 
 
 class RuleBook:
@@ -95,30 +105,42 @@ class RuleBook:
         self.consequences = _patterns(structure["consequences"])
         self.died = _patterns(structure["died"])
         self.harmless = _patterns(structure["harmless"])
-        # needle -> the rules' patterns that need it; "" for those without one
-        self._by_needle: list[tuple[str, list[tuple[Rule, Pattern]]]] = []
-        grouped: dict[str, list[tuple[Rule, Pattern]]] = {}
+        self._exact: dict[str, list[tuple[Rule, Pattern]]] = {}
+        self._any_case: dict[str, list[tuple[Rule, Pattern]]] = {}
+        self._always: list[tuple[Rule, Pattern]] = []
         for rule in self.rules:
             for pattern in rule.any:
-                grouped.setdefault(pattern.needle, []).append((rule, pattern))
-        self._by_needle = list(grouped.items())
+                table = self._any_case if pattern.ignores_case else self._exact
+                for needle in pattern.needles:
+                    table.setdefault(needle, []).append((rule, pattern))
+                if not pattern.needles:
+                    self._always.append((rule, pattern))
+
+    @property
+    def info_words(self) -> tuple[str, ...]:
+        """Literals of the rules that look at lines of the level INFO: all other such lines tell nothing."""
+        rules = [r for r in self.rules if "info" in r.kinds]
+        return tuple({n for r in rules for p in r.any for n in p.needles if not p.ignores_case})
 
     def hits(self, text: str) -> Iterator[tuple[Rule, re.Match[str]]]:
         """Rules one of whose ``any`` patterns matches, each once."""
         seen: set[str] = set()
-        for needle, rows in self._by_needle:
-            if needle and needle not in text:
+        lowered = text.lower()
+        found_rows = [row for needle, rows in self._exact.items() if needle in text for row in rows]
+        found_rows += [row for needle, rows in self._any_case.items() if needle in lowered for row in rows]
+        for rule, pattern in (*found_rows, *self._always):
+            if rule.id in seen:
                 continue
-            for rule, pattern in rows:
-                if rule.id in seen:
-                    continue
-                found = pattern.search(text)
-                if found is not None:
-                    seen.add(rule.id)
-                    yield rule, found
+            found = pattern.match(text)
+            if found is not None:
+                seen.add(rule.id)
+                yield rule, found
 
     def matches(self, patterns: tuple[Pattern, ...], text: str) -> bool:
-        return any(pattern.search(text) for pattern in patterns)
+        for pattern in patterns:  # noqa: SIM110  (a generator takes twice as long)
+            if pattern.search(text) is not None:
+                return True
+        return False
 
 
 _BOOK: list[RuleBook] = []
@@ -127,5 +149,6 @@ _BOOK: list[RuleBook] = []
 def load() -> RuleBook:
     """The packaged rules."""
     if not _BOOK:
-        _BOOK.append(RuleBook(json.loads((FOLDER / COMPILED_NAME).read_text("utf-8"))))
+        with open(os.path.join(FOLDER, COMPILED_NAME), encoding="utf-8") as stream:  # noqa: PTH118, PTH123
+            _BOOK.append(RuleBook(json.load(stream)))
     return _BOOK[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from wizard.diagnose.lazy import Lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,42 +23,46 @@ STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 READY = len(STAGES) - 2
 NAMES = tuple(name for name, _words in STAGES)
-_ENGINE_READY = ("init engine (profile, create kv cache, warmup model) took",)
 _CONTEXT_CHARS = 2 << 20
 
+_MULTILINE = 8  # re.MULTILINE
 _RELEASE = (
-    re.compile(r"vLLM API server version (\S+)"),
-    re.compile(r"LLM engine \(v?([0-9][\w.+]*)\)"),
-    re.compile(r"█.*version\s+v?([0-9][\w.+]*)"),
-    re.compile(r"(?i)vllm version\W{1,8}v?([0-9]+\.[0-9]+[\w.+]*)"),
-    re.compile(r"vllm-openai(?:-\w+)?:v([0-9]+\.[0-9]+[\w.+]*)"),
-    re.compile(r"\bvllm==([0-9]+\.[0-9]+[\w.+]*)"),
-    re.compile(r"(?i)\bvllm[ -]?v?([0-9]+\.[0-9]+\.[0-9]+[\w.+]*)"),
+    Lazy(r"vLLM API server version (\S+)", ("API server version",)),
+    Lazy(r"LLM engine \(v?([0-9][\w.+]*)\)", ("LLM engine (",)),
+    Lazy(r"█.*version\s+v?([0-9][\w.+]*)", ("█",)),
+    Lazy(r"(?i)vllm version\W{1,8}v?([0-9]+\.[0-9]+[\w.+]*)", ("ersion",)),
+    Lazy(r"vllm-openai(?:-\w+)?:v([0-9]+\.[0-9]+[\w.+]*)", ("vllm-openai",)),
+    Lazy(r"\bvllm==([0-9]+\.[0-9]+[\w.+]*)", ("vllm==",)),
+    Lazy(r"(?i)\bvllm[ -]?v?([0-9]+\.[0-9]+\.[0-9]+[\w.+]*)", ("vllm", "vLLM", "VLLM")),
 )
 _MODEL = (
-    re.compile(r"with config: (?:VllmConfig\()?model(?:_config)?='([^']+)'"),
-    re.compile(r"'model(?:_tag)?': '([^']+)'"),
-    re.compile(r"█.*model\s+(\S+)"),
-    re.compile(r"Namespace\(.*?model(?:_tag)?='([^']+)'"),
-    re.compile(r"Starting to load model (\S+?)\.\.\."),
-    re.compile(r"vllm serve (?:\\\s+)?([^\s\-`\\][^\s`]*)"),
-    re.compile(r"--model[ =]([^\s\\`]+)"),
+    Lazy(r"with config: (?:VllmConfig\()?model(?:_config)?='([^']+)'", ("with config: ",)),
+    Lazy(r"'model(?:_tag)?': '([^']+)'", ("'model",)),
+    Lazy(r"█.*model\s+(\S+)", ("█",)),
+    Lazy(r"Namespace\(.*?model(?:_tag)?='([^']+)'", ("Namespace(",)),
+    Lazy(r"Starting to load model (\S+?)\.\.\.", ("Starting to load model",)),
+    Lazy(r"vllm serve (?:\\\s+)?([^\s\-`\\<][^\s`]*)", ("vllm serve ",)),
+    Lazy(r"--model[ =]([^\s\\`<]+)", ("--model",)),
 )
 _GPU = (
-    re.compile(r"GPU 0: ([^\n(]{3,60}?)(?: \(|\s*$)", re.MULTILINE),
-    re.compile(r"Your (.{3,60}?) GPU has compute capability"),
-    re.compile(r"\b((?:NVIDIA )?(?:GeForce )?(?:RTX|GTX)(?: PRO)? ?\d{3,4}(?: ?Ti| ?SUPER| ?Laptop)*)\b"),
-    re.compile(r"\b(?:NVIDIA )?((?:A100|H100|H200|B200|L40S?|A10G?|A6000|T4|V100)(?:-\w+)*)\b"),
+    Lazy(r"GPU 0: ([^\n(]{3,60}?)(?: \(|\s*$)", ("GPU 0: ",), _MULTILINE),
+    Lazy(r"Your (.{3,60}?) GPU has compute capability", ("GPU has compute capability",)),
+    Lazy(r"\b((?:NVIDIA )?(?:GeForce )?(?:RTX|GTX)(?: PRO)? ?\d{3,4}(?: ?Ti| ?SUPER| ?Laptop)*)\b", ("RTX", "GTX")),
+    Lazy(r"\b(?:NVIDIA )?((?:A100|H100|H200|B200|L40S?|A10G?|A6000|T4|V100)(?:-\w+)*)\b", ("A100", "H100", "H200", "B200", "L40", "A10", "A6000", "T4", "V100")),
 )
 _UTILIZATION = (
-    re.compile(r"gpu[-_]memory[-_]utilization'?\"?[=: ]{1,3}(0?\.\d+|1\.0|1)\b"),
-    re.compile(r"gpu_memory_utilization \((0?\.\d+)\)"),
-    re.compile(r"desired GPU memory utilization \((0?\.\d+)"),
+    Lazy(r"gpu[-_]memory[-_]utilization'?\"?[=: ]{1,3}(0?\.\d+|1\.0|1)\b", ("memory",)),
+    Lazy(r"gpu_memory_utilization \((0?\.\d+)\)", ("gpu_memory_utilization (",)),
+    Lazy(r"desired GPU memory utilization \((0?\.\d+)", ("desired GPU memory",)),
 )
-_COMMAND = re.compile(r"(?:^|[\s$#`])((?:vllm serve|python3? -m vllm\.entrypoints\.openai\.api_server|docker run .*vllm)\b.*)$", re.MULTILINE)
+_COMMAND = Lazy(
+    r"(?:^|[\s$#`])((?:vllm serve|python3? -m vllm\.entrypoints\.openai\.api_server|docker run .*vllm)\b.*)$",
+    ("vllm serve", "vllm.entrypoints.openai.api_server", "docker run"),
+    _MULTILINE,
+)
+_FLAG = Lazy(r"'(\w+)': ('(?:[^'\\]|\\.)*'|[^,{}\[\]]+)")
 _WSL = ("WSL is detected", "microsoft-standard-WSL2", "WSL2", "/mnt/c/", "/mnt/d/", "/mnt/e/", "wsl: ", "dxgkio", "dxgk:", "/usr/lib/wsl/", ".wslconfig")
 _DOCKER = ("docker", "container", "dist-packages/vllm", "/vllm-workspace")
-_FLAG = re.compile(r"'(\w+)': ('(?:[^'\\]|\\.)*'|[^,{}\[\]]+)")
 
 
 class Run:
@@ -69,26 +73,36 @@ class Run:
         self.first = first
         self.last = last
         self.marks: list[tuple[int, int]] = []  # (stage, index of the line that shows it), rising
-        self.engine_ready = -1
-        reached = -1
-        count = len(STAGES)
-        rows = lines.lines
-        for index in range(first, last):
-            row = rows[index]
-            for stage in range(reached + 1, count):
-                for word in STAGES[stage][1]:
-                    if word in row:
-                        # Serving without having become ready is a log that begins late: it counts as ready.
-                        self.marks.append((stage, index))
-                        reached = stage
-                        break
-                else:
-                    continue
-                break
-            if self.engine_ready < 0 and reached >= 3 and _ENGINE_READY[0] in row:
-                self.engine_ready = index
+        self.cut = False  # whether ``text`` lacks the middle
         self._text: str | None = None
         self._arguments: dict[str, str] | None = None
+        self._mark()
+
+    def _mark(self) -> None:
+        text = self.text
+        if self.cut:
+            self._mark_lines()
+            return
+        reached = -1
+        for stage, (_name, words) in enumerate(STAGES):
+            places = [at for at in (text.find(word) for word in words) if at >= 0]
+            if not places:
+                continue
+            at = min(places)
+            if at > reached:
+                reached = at
+                self.marks.append((stage, self.first + text.count("\n", 0, at)))
+
+    def _mark_lines(self) -> None:
+        """The same, line by line."""
+        reached = -1
+        for index in range(self.first, self.last):
+            row = self.lines.lines[index]
+            for stage in range(reached + 1, len(STAGES)):
+                if any(word in row for word in STAGES[stage][1]):
+                    self.marks.append((stage, index))
+                    reached = stage
+                    break
 
     @property
     def text(self) -> str:
@@ -96,6 +110,7 @@ class Run:
         if self._text is None:
             text = "\n".join(self.lines.lines[self.first : self.last])
             if len(text) > 2 * _CONTEXT_CHARS:
+                self.cut = True
                 text = text[:_CONTEXT_CHARS] + "\n" + text[-_CONTEXT_CHARS:]
             self._text = text
         return self._text
@@ -117,7 +132,7 @@ class Run:
         """Index of the line that says that the server is up, or -1."""
         return next((at for stage, at in self.marks if stage >= READY), -1)
 
-    def find(self, patterns: tuple[re.Pattern[str], ...]) -> str | None:
+    def find(self, patterns: tuple[Lazy, ...]) -> str | None:
         for pattern in patterns:
             found = pattern.search(self.text)
             if found is not None:
@@ -160,7 +175,7 @@ class Run:
         if self._arguments is None:
             at = self.text.find("non-default args: {")
             line = self.text[at : self.text.find("\n", at)] if at >= 0 else ""
-            self._arguments = {m[1]: m[2].strip("'\" ") for m in _FLAG.finditer(line)}
+            self._arguments = {m[1]: m[2].strip("'\" ") for m in _FLAG.compiled.finditer(line)}
         return self._arguments
 
     @property
