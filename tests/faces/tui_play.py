@@ -10,6 +10,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
+from tests.faces import tui_fake
 from wizard.faces.tui.app import Start, WizardApp
 from wizard.faces.tui.fields import Field
 from wizard.faces.tui.widgets import Panel
@@ -29,6 +30,14 @@ def app_on(machine: str, out_dir: Path | str | None = None, answers: Answers | N
     """The walk on a recorded machine, without probing it anew."""
     more.setdefault("prepared", session_of(machine))
     start = Start(open_host(MACHINES / machine), answers or Answers(), out_dir=None if out_dir is None else str(out_dir))
+    return WizardApp(lambda: start, **more)
+
+
+def fake_app(answers: Answers | None = None, **more: Any) -> WizardApp:
+    """The walk on a made-up machine with a made-up plan: quick, and the same whatever the real plan says."""
+    more.setdefault("prepared", tui_fake.session())
+    more.setdefault("planner", tui_fake.planner)
+    start = Start(open_host(MACHINES / "wsl2-rtx4090-desktop"), answers or Answers())
     return WizardApp(lambda: start, **more)
 
 

@@ -152,7 +152,8 @@ def field_help(item: Field, walk: Walk) -> Content:
     if plan is not None and not question.secret:
         decision = plan.decision(question.key)
         if decision is not None:
-            rows.append((_("Value"), text.value_text(decision.value) + (f" {_(question.unit)}" if question.unit else "")))
+            chosen = next((c.label for c in question.choices(plan) if c.value == str(decision.value)), "")
+            rows.append((_("Value"), (chosen or text.value_text(decision.value)) + (f" {_(question.unit)}" if question.unit else "")))
             rows.append((_("Comes from"), text.source_sentence(decision.source)))
             if decision.reason:
                 rows.append((_("Why"), decision.reason))

@@ -253,6 +253,8 @@ def _theme(name: str, dark: bool, background: str, surface: str, colours: dict[s
             "scrollbar-background-hover": surface,
             "scrollbar-background-active": surface,
             "scrollbar-corner-color": surface,
+            # Textual's own style sheet asks for it as soon as a theme is one of the terminal's colours.
+            "ansi-background": "ansi_default",
             "input-cursor-background": colours["wz-text"] if not ansi else "ansi_default",
             "input-cursor-foreground": surface if not ansi else "ansi_default",
             "input-cursor-text-style": "none" if not ansi else "reverse",
@@ -348,9 +350,18 @@ StepView .intro { color: $wz-dim; margin: 0 0 1 0; }
 #nav { height: 1; dock: bottom; padding: 0 2 0 1; background: $surface; }
 #nav .gap { width: 1fr; }
 
+.row { height: auto; }
+.row .label { width: 24; height: auto; padding: 0 1 0 0; }
+.-narrow .row .label, .-wide .row .label { width: 34; }
+#typed-row { margin: 1 0 0 0; }
+#typed-row .label { width: 14; }
+#model-memory { margin: 1 0 0 0; }
+#move-buttons { margin: 0 0 1 0; }
+#move-buttons PushButton { margin: 0 2 0 0; }
+
 Field { height: auto; margin: 0 0 1 0; background: $surface; layout: vertical; }
 
-LineInput { height: 1; border: none; padding: 0 1; background: $wz-field; color: $wz-text; width: 1fr; min-width: 10; background-tint: 0%; }
+LineInput { height: 1; border: none; padding: 0 1; background: $wz-field; color: $wz-text; width: 1fr; min-width: 9; background-tint: 0%; }
 LineInput:focus { border: none; background: $wz-field-focus; background-tint: 0%; }
 
 LineInput > .input--placeholder { color: $wz-dim; }

@@ -116,6 +116,7 @@ class WalkScreen(Screen[None]):
         self.wizard = wizard
         self.views: dict[str, StepView] = {}
         self.busy = False  # a step change is under way
+        self._next_pending = False
         self._settle: Timer | None = None
         self._edited: set[Field] = set()
         self._files: list[tuple[str, str]] = []
@@ -328,7 +329,10 @@ class WalkScreen(Screen[None]):
     # -- going ------------------------------------------------------------------------------------------------
 
     async def action_next(self) -> None:
-        if self.busy or self.has_class("-tiny"):
+        if self.busy:
+            self._next_pending = True  # Enter came while the step was still being shown: it is not lost
+            return
+        if self.has_class("-tiny"):
             return
         focused = self.focused
         view = self.view
@@ -467,6 +471,9 @@ class WalkScreen(Screen[None]):
         finally:
             self.busy = False
         self.wizard.entered(step.id)
+        if self._next_pending:
+            self._next_pending = False
+            self.call_later(self.action_next)
 
     def action_go_up(self) -> None:
         self._scroll_or_move(-1)
@@ -663,6 +670,7 @@ class WalkScreen(Screen[None]):
         from wizard.faces.tui.files import changes_of
 
         out_dir = str(walk.plan.value("out_dir") or ".")
+        view.applied = self.apply_wslconfig
         view.changes, complete, view.error = changes_of(walk.session, walk.plan, out_dir, self.apply_wslconfig)
         if complete is not walk.plan:
             # A random API key was made for the files that are shown: the same one is written.

@@ -125,6 +125,8 @@ def problem(item: Problem, glyphs: Glyphs, width: int) -> Content:
     if item.commands:
         lines += wrapped(where_text(item.where), width, 2, TEXT)
         lines += [hanging("    " + line, width, 6, ACCENT) for command in item.commands for line in command.splitlines()]
+    if item.link:
+        lines.append(hanging("  " + _("More: {link}").format(link=item.link), width, 6, DIM))
     return join(lines)
 
 
@@ -170,7 +172,8 @@ def shares(sizes: Sequence[float], cells: int) -> list[int]:
     exact = [size / total * cells for size in sizes]
     counts = [max(int(x), 1 if x > 0 else 0) for x in exact]
     while sum(counts) > cells:
-        counts[max(range(len(counts)), key=lambda i: (counts[i] - exact[i], counts[i]))] -= 1
+        # A part that has only one cell keeps it, as long as there is another to take from.
+        counts[max(range(len(counts)), key=lambda i: (counts[i] > 1, counts[i] - exact[i], counts[i]))] -= 1
     while sum(counts) < cells:
         counts[max(range(len(counts)), key=lambda i: exact[i] - counts[i])] += 1
     return counts
@@ -198,7 +201,7 @@ def memory_bar(plan: Plan, glyphs: Glyphs, width: int) -> Content:
             row.append((part.glyph + " ", part.style))
             row.append((pad(part.label, entry_width - 13), TEXT))
             row.append((f"{gib(part.size_bytes) if part.size_bytes > 0 else _('none'):>9}  ", TEXT))
-        lines.append(content(row))
+        lines.append(content(row).rstrip())
     lines.append(Content.styled(_memory_sentence(plan, fit), DIM if fit.fits else WARN))
     return join(lines)
 

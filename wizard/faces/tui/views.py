@@ -88,6 +88,11 @@ class StepView(VerticalScroll, can_focus=False):
         holder = self.parent
         return max(20, holder.size.width - 3) if isinstance(holder, Widget) else 20
 
+    def high(self) -> int:
+        """Lines that are in view at once, known before this view is laid out."""
+        holder = self.parent
+        return holder.size.height if isinstance(holder, Widget) else 0
+
 
 # -- 1: the machine ---------------------------------------------------------------------------------------------
 
@@ -277,7 +282,7 @@ class ModelView(StepView):
         current = plan.value("model")
         entries = model_entries(plan, self.found_so_far if self.looking else None)
         # The memory bar shall be in view below the list: 13 lines are the list's neighbours.
-        rows.max_lines = max(5, self.size.height - 13)
+        rows.max_lines = max(5, self.high() - 13)
         rows.set_rows(_model_rows(entries, self))
         rows.chosen = str(current) if current is not None else None
         if self.chosen is None:
@@ -322,6 +327,10 @@ class ModelView(StepView):
         reason = plan.reason("model")
         if reason:
             parts.append(("\n" + reason, DIM))
+        if plan.fit is not None and not plan.fit.fits:
+            if plan.fit.ways_out:
+                parts.append(("\n" + _("What would fit:"), BOLD))
+            parts += [(f"\n{glyphs.bullet} {way.text}", TEXT) for way in plan.fit.ways_out[:4]]
         parts += [(f"\n{glyphs.attention} {issue.message}", BAD if issue.fatal else WARN) for issue in model.issues[:3]]
         return content(parts)
 
@@ -455,8 +464,6 @@ class MoveView(StepView):
 
     def above(self) -> Iterator[Widget]:
         yield Panel(id="move-about", classes="block")
-
-    def below(self) -> Iterator[Widget]:
         yield Panel(id="move-progress", classes="block")
         with Horizontal(id="move-buttons", classes="block row"):
             yield PushButton(_("Copy now"), id="move-start")
@@ -675,6 +682,7 @@ class ReviewView(StepView):
         self.changes: list[Any] = []
         self.written = False
         self.moved = False
+        self.applied = False  # .wslconfig is written in place, not as a proposal
         self.error = ""
 
     def above(self) -> Iterator[Widget]:
@@ -726,7 +734,14 @@ class ReviewView(StepView):
 
     def to_type(self, plan: Plan) -> list[TypeNext]:
         """What is left to type: a model that was copied in this walk need not be copied again."""
-        return [s for s in plan.after if not (self.moved and any(c.startswith("vllm-wizard move ") for c in s.commands))]
+        from wizard.plan.after import COPY_WSLCONFIG
+
+        done = {COPY_WSLCONFIG} if self.applied else set()
+        return [
+            s
+            for s in plan.after
+            if s.key not in done and not (self.moved and any(c.startswith("vllm-wizard move ") for c in s.commands))
+        ]
 
     def draw_diff(self) -> None:
         box = self.query_one("#review-diff", Panel)
