@@ -78,7 +78,7 @@ def _count(text: str) -> int:
 def launch(args: argparse.Namespace) -> int:
     """Start the files of a folder and prove that they serve. 0: it answers (and, in the foreground, was stopped
     on request); 1: it failed and could not be repaired, or died."""
-    from wizard.launch import loop
+    from wizard.launch import detach, loop
     from wizard.launch.run import Callbacks
 
     if inputs.is_recorded(args):
@@ -100,6 +100,7 @@ def launch(args: argparse.Namespace) -> int:
             callbacks=Callbacks(screen.stage, screen.line, screen.memory, screen.check),
             asks=loop.Asks(lambda d, r: _consent(args, screen, interrupts, r), screen.failure, screen.start),
             timeout_s=args.timeout,
+            way=detach.ways(target, host)[0] if args.detach else "script",
             cancelled=interrupts.cancelled,
             hurry=interrupts.hurry,
             repair=not args.no_repair,
@@ -125,8 +126,7 @@ def _after(args: argparse.Namespace, result: Result, screen: _Screen, interrupts
         if args.json:
             _print_json(result)
         else:
-            screen.say(_("It goes on in the background. vllm-wizard status, logs and stop work on it."))
-            screen.say(_("Nothing brings it back when it dies: there is no systemd of this user here.") if current.record and current.record.how == "script" else "")
+            screen.say(_in_background(current))
         return 0 if result.proven else 1
     if args.json:
         _print_json(result)
@@ -135,7 +135,7 @@ def _after(args: argparse.Namespace, result: Result, screen: _Screen, interrupts
     if ended.state == "stopped":
         if interrupts.wants_detach():
             current.leave_running()
-            screen.say(_("It goes on in the background. vllm-wizard status, logs and stop work on it."))
+            screen.say(_in_background(current))
         else:
             _stop(current, screen, interrupts)
         return 0 if result.proven else 1
@@ -147,6 +147,19 @@ def _after(args: argparse.Namespace, result: Result, screen: _Screen, interrupts
     screen.failure(current, ended, diagnosis)
     screen.say(_("A server that should come back by itself: vllm-wizard launch --detach, or docker compose up -d."))
     return 1
+
+
+def _in_background(current: Launch) -> str:
+    kept = current.record
+    out = [_("It goes on in the background. vllm-wizard status, logs and stop work on it.")]
+    if kept is None or kept.how == "script":
+        out.append(_("Nothing brings it back when it dies; systemd or docker compose up -d would."))
+    elif kept.how == "systemd":
+        out.append(_("systemd brings it back when it dies (unit {unit}).").format(unit=kept.unit))
+        out.append(_("To have it after a restart of the machine without logging in: loginctl enable-linger"))
+    else:
+        out.append(_("Docker brings it back when it dies, and after a restart of the machine."))
+    return "\n".join(out)
 
 
 def _stop(current: Launch, screen: _Screen, interrupts: Interrupts) -> None:
@@ -518,8 +531,8 @@ def _try_json(one: Any) -> dict[str, Any]:
 def status(args: argparse.Namespace) -> int:
     """Every server that was started from here, and how it is. 0 when one runs, 1 when none does."""
     from wizard.launch import record
+    from wizard.launch.detach import is_running
     from wizard.launch.prove import is_healthy
-    from wizard.launch.run import is_running
 
     host = inputs.open_machine(args)
     records = [_one(args.dir)] if args.dir is not None else record.load_all()
@@ -550,7 +563,7 @@ def status(args: argparse.Namespace) -> int:
 def stop(args: argparse.Namespace) -> int:
     """End servers; nothing of them stays."""
     from wizard.launch import detach, record
-    from wizard.launch.run import is_running
+    from wizard.launch.detach import is_running
 
     host = inputs.open_machine(args)
     if args.all:

@@ -7,14 +7,13 @@ the exit code: ``Restart=always`` here, ``restart: unless-stopped`` in compose.y
 from __future__ import annotations
 
 import os
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wizard.errors import WizardError
 from wizard.i18n import _
 from wizard.launch import processes, record
-from wizard.launch.run import is_running
 from wizard.outputs.spec import FileSpec
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def unit_folder() -> Path:
     return Path(base) / "systemd" / "user"
 
 
-def unit_file(target: Target, identity: str, log: Path, start_s: float) -> FileSpec:
+def unit_file(target: Target, identity: str, log: Path) -> FileSpec:
     """The systemd user unit that runs the folder's launch.sh."""
     lines = [
         "# " + _("Made by vllm-wizard launch --detach; removed by vllm-wizard stop."),
@@ -98,40 +97,65 @@ def _unit_path(path: Path) -> str:
     return str(path).replace("%", "%%")
 
 
-def start(target: Target, host: Host, way: str | None = None) -> record.Record:
-    """Start ``target`` so that it outlives this program; returns its record. Raises WizardError."""
-    identity = record.record_id(target.folder)
-    before = record.load(identity)
-    if before is not None and is_running(before, host):
-        raise WizardError(_("It runs already, on port {port}.").format(port=before.port))
-    chosen = way or ways(target, host)[0]
-    log = record.new_log(identity)
-    kept = record.Record(
-        id=identity, folder=str(target.folder), how=chosen, name=target.name, port=target.port, started=time.time(),
-        status="starting", log=str(log), container=target.container, attempts=before.attempts if before is not None else (),
-    )  # fmt: skip
-    if chosen == "compose":
-        kept = _start_compose(target, host, kept)
-    elif chosen == "systemd":
-        kept = _start_unit(target, host, kept, log)
-    else:
-        _process, leader = processes.spawn(["bash", str(target.script)], target.folder, log, identity)
-        _process.returncode = 0  # not ours to wait for: it outlives this program
-        kept = record.Record(**{**kept.__dict__, "pid": leader.pid, "created": leader.created})
-    record.save(kept)
-    return kept
+def is_running(kept: record.Record, host: Host) -> bool:
+    """Whether the server of a record runs now."""
+    if kept.how == "systemd" and kept.unit:
+        state = host.run(["systemctl", "--user", "is-active", kept.unit], timeout_s=10.0).text.strip()
+        return state in ("active", "activating", "reloading")
+    if kept.how == "compose" and kept.container:
+        words = ["docker", "ps", "--quiet", "--filter", f"name=^/{kept.container}$"]
+        found = host.run(words, timeout_s=20.0)
+        return found.ok and bool(found.text.strip())
+    return kept.leader is not None and processes.is_alive(kept.leader)
 
 
-def _start_compose(target: Target, host: Host, kept: record.Record) -> record.Record:
-    words = ["docker", "compose", "--file", str(target.compose), "up", "--detach"]
-    # An image of ten gigabytes may have to be pulled.
-    found = host.run(words, timeout_s=4 * 3600.0, cwd=str(target.folder))
-    if not found.ok:
-        raise WizardError(_("docker compose up failed: {why}").format(why=_last_words(found.error_text or found.text)))
-    return record.Record(**{**kept.__dict__, "container": _container_of(target) or kept.container})
+def compose_command(target: Target, container: str) -> list[str]:
+    """Brings the service up and shows its log until it ends: image layers and start-up in one stream."""
+    from wizard.outputs.quoting import bash_line
+
+    up = bash_line(["docker", "compose", "--file", str(target.compose), "up", "--detach"])
+    return ["bash", "-c", f"{up} && exec {bash_line(['docker', 'logs', '--follow', container])}"]
 
 
-def _container_of(target: Target) -> str | None:
+def compose_exit(container: str, host: Host) -> int | None:
+    """The exit code of a container that has ended or ends again and again; None while it runs."""
+    form = "{{.State.Status}} {{.State.ExitCode}} {{.RestartCount}}"
+    words = host.run(["docker", "inspect", "--format", form, container], timeout_s=20.0).text.split()
+    if len(words) != 3 or not words[1].lstrip("-").isdigit() or not words[2].isdigit():
+        return None
+    return int(words[1]) if words[0] in ("exited", "dead", "restarting") or int(words[2]) else None
+
+
+def start_unit(target: Target, host: Host, identity: str, log: Path) -> str:
+    """Write, enable and start the systemd user unit; returns its name. Raises WizardError."""
+    from wizard.apply import prepare, write
+
+    write(prepare([unit_file(target, identity, log)], target.folder))
+    unit = unit_name(identity)
+    for words in (["daemon-reload"], ["reset-failed", unit], ["enable", unit], ["restart", unit]):
+        found = host.run(["systemctl", "--user", *words], timeout_s=60.0)
+        if not found.ok and words[0] != "reset-failed":
+            raise WizardError(
+                _("systemctl --user {words} failed: {why}").format(
+                    words=" ".join(words), why=_last_words(found.error_text)
+                )
+            )
+    return unit
+
+
+def unit_state(unit: str, host: Host) -> tuple[int | None, int | None]:
+    """(main process, exit code): the exit code is None until the service has ended for the first time."""
+    names = ("ActiveState", "SubState", "ExecMainStatus", "NRestarts", "MainPID")
+    words = ["systemctl", "--user", "show", unit, *(w for name in names for w in ("--property", name))]
+    found = dict(line.partition("=")[::2] for line in host.run(words, timeout_s=10.0).text.splitlines())
+    main = found.get("MainPID", "")
+    ended = found.get("SubState") in ("auto-restart", "failed", "dead") or found.get("NRestarts", "0") not in ("0", "")
+    code = found.get("ExecMainStatus", "")
+    return (int(main) if main.isdigit() and main != "0" else None), (int(code) if code.isdigit() else 1) if ended and found else None
+
+
+def container_of(target: Target) -> str | None:
+    """The container's name that compose.yaml gives."""
     import re
 
     try:
@@ -140,20 +164,6 @@ def _container_of(target: Target) -> str | None:
         return None
     found = re.search(r"^\s*container_name:\s*['\"]?([\w.-]+)", text, re.MULTILINE)
     return found.group(1) if found else None
-
-
-def _start_unit(target: Target, host: Host, kept: record.Record, log: Path) -> record.Record:
-    from wizard.apply import prepare, write
-
-    write(prepare([unit_file(target, kept.id, log, target.start_s)], target.folder))
-    unit = unit_name(kept.id)
-    for words in (["daemon-reload"], ["reset-failed", unit], ["enable", "--now", unit]):
-        found = host.run(["systemctl", "--user", *words], timeout_s=60.0)
-        if not found.ok and words[0] != "reset-failed":
-            raise WizardError(
-                _("systemctl --user {words} failed: {why}").format(words=" ".join(words), why=_last_words(found.error_text))
-            )
-    return record.Record(**{**kept.__dict__, "unit": unit})
 
 
 def _last_words(text: str) -> str:
@@ -181,7 +191,7 @@ def stop(kept: record.Record, host: Host) -> str:
         how = processes.stop(kept.leader, kept.id)
     if kept.container and kept.how != "compose":
         host.run(["docker", "rm", "--force", kept.container], timeout_s=60.0)
-    record.save(record.Record(**{**kept.__dict__, "status": "stopped"}))
+    record.save(replace(kept, status="stopped"))
     return how
 
 

@@ -65,6 +65,7 @@ def launch(
     callbacks: Callbacks | None = None,
     asks: Asks | None = None,
     timeout_s: float | None = None,
+    way: str = "script",
     cancelled: Callable[[], bool] = lambda: False,
     hurry: Callable[[], bool] = lambda: False,
     repair: bool = True,
@@ -78,7 +79,7 @@ def launch(
     tries: list[Try] = []
     for number in range(1, max_starts + 1):
         tried.add(fingerprint(target.folder))
-        current = Launch(target, host, callbacks, timeout_s)
+        current = Launch(target, host, callbacks, timeout_s, way)
         current.start()
         asks.on_start(current, number)
         outcome = current.wait(cancelled)

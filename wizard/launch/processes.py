@@ -60,6 +60,16 @@ def _default_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def leader_of(pid: int) -> Leader | None:
+    """The process of this number, as it is now."""
+    import psutil
+
+    try:
+        return Leader(pid, float(psutil.Process(pid).create_time()))
+    except psutil.Error:
+        return None
+
+
 def is_alive(leader: Leader) -> bool:
     """Whether the started process still runs (a zombie does not)."""
     import psutil

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard.errors import WizardError
 from wizard.i18n import _
-from wizard.launch import processes, record
+from wizard.launch import detach, processes, record
 from wizard.launch.prove import Check, is_healthy, prove
 from wizard.launch.stages import UNBOUNDED, StageEvent, StageReader, split_lines
 from wizard.launch.target import Target, fingerprint
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 POLL_S = 0.2
 HEALTH_S = 1.0
 MEMORY_S = 2.0
+STATE_S = 1.0  # between two questions to systemd or Docker
 UNBOUNDED_S = 4 * 3600.0  # for what the network decides: an image, an environment, a download
 ENGINE_GONE_S = 20.0  # an API process whose engine vanished never gets ready (measured on 0.32)
 READ_BYTES = 1 << 20
@@ -68,12 +69,16 @@ class Callbacks:
 
 @dataclass
 class Launch:
-    """One start of one folder. ``timeout_s`` bounds the whole start; without it, what the model's size allows."""
+    """One start of one folder. ``timeout_s`` bounds the whole start; without it, what the model's size allows.
+
+    ``way`` is one of :func:`wizard.launch.detach.ways`: "script" (launch.sh as a child of ours), or what brings
+    the server back when it dies, "systemd" and "compose"."""
 
     target: Target
     host: Host
     callbacks: Callbacks = field(default_factory=Callbacks)
     timeout_s: float | None = None
+    way: str = "script"
     record: record.Record | None = None
     reader: StageReader = field(init=False)
     log: Path | None = field(init=False, default=None)
@@ -86,6 +91,7 @@ class Launch:
     _bounded_from: float | None = field(init=False, default=None)
     _engine_seen: bool = field(init=False, default=False)
     _engine_gone: float | None = field(init=False, default=None)
+    _asked_at: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
         self.reader = StageReader(self.target.weight_bytes)
@@ -123,32 +129,36 @@ class Launch:
                 )
             )
         before = self.record or record.load(self.id)
-        if before is not None and is_running(before, self.host):
+        if before is not None and detach.is_running(before, self.host):
             raise WizardError(
                 _("It runs already, on port {port}. See vllm-wizard status; stop it with vllm-wizard stop {folder}.").format(
                     port=before.port, folder=self.target.folder
                 )
             )
         self.log = record.new_log(self.id)
-        try:
-            self._process, self._leader = processes.spawn(
-                ["bash", str(self.target.script)], self.target.folder, self.log, self.id
-            )
-        except OSError as error:
-            raise WizardError(_("bash cannot be started: {reason}.").format(reason=error.strerror or error)) from error
         self._started = time.monotonic()
-        self.record = record.Record(
-            id=self.id, folder=str(self.target.folder), how="script", name=self.target.name, port=self.target.port,
-            started=time.time(), status="starting", log=str(self.log), pid=self._leader.pid, created=self._leader.created,
-            container=self.target.container, attempts=before.attempts if before is not None else (),
+        kept = record.Record(
+            id=self.id, folder=str(self.target.folder), how=self.way, name=self.target.name, port=self.target.port,
+            started=time.time(), status="starting", log=str(self.log), container=self.target.container,
+            attempts=before.attempts if before is not None else (),
         )  # fmt: skip
-        record.save(self.record)
+        if self.way == "systemd":
+            kept = replace(kept, unit=detach.start_unit(self.target, self.host, self.id, self.log))
+        elif self.way == "compose":
+            container = detach.container_of(self.target) or self.target.container or "vllm"
+            kept = replace(kept, container=container)
+            self._spawn(detach.compose_command(self.target, container), self.log, self.id + ".log")
+        else:
+            self._spawn(["bash", str(self.target.script)], self.log, self.id)
+            assert self._leader is not None
+            kept = replace(kept, pid=self._leader.pid, created=self._leader.created)
+        self.record = kept
+        record.save(kept)
         self._memory = _MemoryWatch(self)
         self._tell(self.reader.begin(0.0))
 
     def wait(self, cancelled: Callable[[], bool] = lambda: False) -> Outcome:
         """Until the server answers on /health, fails, takes too long, or ``cancelled`` says so."""
-        assert self._leader is not None
         next_health = 0.0
         while True:
             self._pump()
@@ -208,7 +218,11 @@ class Launch:
         if self._memory is not None:
             self._memory.end()
         how = "gone"
-        if self._leader is not None:
+        if self.way != "script":
+            self._end_follower()
+            if self.record is not None:
+                how = detach.stop(self.record, self.host)
+        elif self._leader is not None:
             if self.target.container:
                 _stop_container(self.host, self.target.container)
             how = processes.stop(self._leader, self.id, now=now, reap=self._returncode)
@@ -223,7 +237,9 @@ class Launch:
         self._pump()
         if self._memory is not None:
             self._memory.end()
-        if self._process is not None:
+        if self.way == "compose":
+            self._end_follower()
+        elif self._process is not None:
             # The child is not ours to wait for any more; without this Python would warn about it.
             self._process.returncode = 0
 
@@ -246,6 +262,12 @@ class Launch:
         self.record = record.with_attempt(self.record, row)
         record.save(self.record)
 
+    def _spawn(self, argv: list[str], log: Path, mark: str) -> None:
+        try:
+            self._process, self._leader = processes.spawn(argv, self.target.folder, log, mark)
+        except OSError as error:
+            raise WizardError(_("bash cannot be started: {reason}.").format(reason=error.strerror or error)) from error
+
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _tell(self, events: list[StageEvent]) -> None:
@@ -253,8 +275,28 @@ class Launch:
             self.callbacks.on_stage(event)
 
     def _returncode(self) -> int | None:
+        """The exit code of the server, once it has ended."""
         code = self._process.poll() if self._process is not None else None
-        return None if code is None else int(code)
+        if self.way == "script":
+            return None if code is None else int(code)
+        now = time.monotonic()
+        if now - self._asked_at < STATE_S:
+            return None
+        self._asked_at = now
+        assert self.record is not None
+        if self.way == "compose":
+            ended = detach.compose_exit(self.record.container or "", self.host)
+            # Without a container its log's follower tells: compose itself failed.
+            return ended if ended is not None or code in (None, 0) else int(code)
+        assert self.record.unit is not None
+        main, ended = detach.unit_state(self.record.unit, self.host)
+        if main is not None and self._leader is None:
+            self._leader = processes.leader_of(main)
+        return ended
+
+    def _end_follower(self) -> None:
+        if self._process is not None and self._leader is not None:
+            processes.stop(self._leader, self.id + ".log", now=lambda: True, reap=self._process.poll)
 
     def _pump(self) -> None:
         """Read what the log grew by, and tell it."""
@@ -279,10 +321,9 @@ class Launch:
         seconds = self.elapsed_s
         if self._memory is not None:
             self._memory.end()
-        assert self._leader is not None
-        if code is None:
+        if code is None or self.way != "script":
             self.stop(now=lambda: True)
-        else:
+        elif self._leader is not None:
             processes.sweep(self._leader, self.id)
             if self.target.container:
                 _remove_container(self.host, self.target.container)
@@ -379,14 +420,3 @@ def _stop_container(host: Host, name: str) -> None:
 def _remove_container(host: Host, name: str) -> None:
     # launch.sh starts it with --rm, but a client that was killed leaves it behind.
     host.run(["docker", "rm", "--force", name], timeout_s=30.0)
-
-
-def is_running(kept: record.Record, host: Host) -> bool:
-    """Whether the server of a record runs now."""
-    if kept.how == "systemd" and kept.unit:
-        found = host.run(["systemctl", "--user", "is-active", kept.unit], timeout_s=10.0)
-        return found.text.strip() in ("active", "activating", "reloading")
-    if kept.how == "compose" and kept.container:
-        found = host.run(["docker", "ps", "--quiet", "--filter", f"name=^/{kept.container}$"], timeout_s=20.0)
-        return found.ok and bool(found.text.strip())
-    return kept.leader is not None and processes.is_alive(kept.leader)
