@@ -79,6 +79,7 @@ class Step:
     commands: tuple[str, ...]
     where: str = "linux"  # "linux" "powershell" "powershell-admin"
     consequence: str = ""
+    key: str = ""  # names a step that falls away under a condition: "copy_wslconfig"
 
 
 @dataclass(frozen=True)

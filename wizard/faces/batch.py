@@ -149,8 +149,6 @@ def plan(args: argparse.Namespace) -> int:
     # A recorded machine's folders are not here: its files can only be compared where --out says so.
     if not made.blockers and (args.out is not None or not inputs.is_recorded(args)):
         changes, made = writing.changes_for(session, made, str(made.value("out_dir")))
-    else:
-        made = writing.with_copying(made)
     if args.json:
         print_json(plan_json(session, made, changes))
     else:

@@ -54,22 +54,12 @@ def changes_for(
     if complete is not session:
         plan = make_plan(complete)
     changes = prepare(files(plan, apply_wslconfig=apply_wslconfig), out_dir)
-    return changes, plan if apply_wslconfig else with_copying(plan)
+    return changes, without_copying(plan) if apply_wslconfig else plan
 
 
-def with_copying(plan: Plan) -> Plan:
-    """The plan with the step that puts the proposed .wslconfig in force; it stands before the restart of WSL."""
-    if plan.blockers or plan.wsl is None or not plan.wsl_changes:
-        return plan
-    from wizard.outputs.wslconfig.deliver import hand_copy
-    from wizard.plan_types import Step
-
-    copy = hand_copy(plan.machine, str(plan.value("out_dir")))
-    step = Step(
-        _("Put the proposed .wslconfig into your Windows profile"), (copy.line,), "powershell", copy.note
-    )
-    at = next((n for n, s in enumerate(plan.after) if "wsl --shutdown" in s.commands), 0)
-    return replace(plan, after=(*plan.after[:at], step, *plan.after[at:]))
+def without_copying(plan: Plan) -> Plan:
+    """The plan without the step that copies the proposed .wslconfig: it is written in place."""
+    return replace(plan, after=tuple(step for step in plan.after if step.key != "copy_wslconfig"))
 
 
 def require_can_write(plan: Plan) -> None:

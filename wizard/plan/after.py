@@ -5,10 +5,11 @@ from __future__ import annotations
 from wizard.i18n import _
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, powershell_string
-from wizard.outputs.wslconfig.deliver import shutdown_text
+from wizard.outputs.wslconfig.deliver import hand_copy, shutdown_text
 from wizard.plan_types import Plan, Step
 
 RULE = "vLLM (vllm-wizard)"
+COPY_WSLCONFIG = "copy_wslconfig"  # the key of the step that falls away when the file is written in place
 
 
 def next_steps(plan: Plan) -> tuple[Step, ...]:
@@ -26,6 +27,16 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
             )
         )
     if plan.wsl_changes:
+        copy = hand_copy(plan.machine, out)
+        steps.append(
+            Step(
+                _("Put the proposed .wslconfig into your Windows profile"),
+                (copy.line,),
+                "powershell",
+                copy.note,
+                COPY_WSLCONFIG,
+            )
+        )
         steps.append(
             Step(
                 _("Let WSL2 take its new resources"),
