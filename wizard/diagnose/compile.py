@@ -35,38 +35,40 @@ class RuleFault(ValueError):
     """A rule file is not as it must be: names the file and the rule."""
 
 
-def needles_of(source: str) -> list[str]:
-    """Literals of which every match of ``source`` holds at least one; empty when there are none.
+def needles_of(source: str) -> list[list[str]]:
+    """Groups of literals: every match of ``source`` holds at least one literal of each group.
 
-    For a pattern that ignores case they are in lower case.
+    For a pattern that ignores case they are in lower case. Empty when there are none.
     """
-    parsed = sre_parse.parse(source)
-    found = _needles(parsed)
-    return sorted({n.lower() for n in found} if ignores_case(source) else set(found))
+    groups = _needles(sre_parse.parse(source))
+    if ignores_case(source):
+        groups = [[n.lower() for n in group] for group in groups]
+    # The rarest first: what is long and has few alternatives.
+    groups = sorted(groups, key=lambda g: (-min(map(len, g)), len(g)))
+    return [sorted(set(group)) for group in groups[:3]]
 
 
 def ignores_case(source: str) -> bool:
     return bool(sre_parse.parse(source).state.flags & re.IGNORECASE)
 
 
-def _needles(parsed: Any) -> list[str]:
-    """The best choice of one part of a sequence: the literals whose shortest is longest."""
-    choices: list[list[str]] = []
+def _needles(parsed: Any) -> list[list[str]]:
+    groups: list[list[str]] = []
     run = ""
     for op, value in _flat(parsed):
         if op == "LITERAL":
             run += chr(value)
             continue
         if run:
-            choices.append([run])
+            groups.append([run])
             run = ""
         if op == "BRANCH":
-            branches = [_needles(branch) for branch in value]
-            if all(branches):
-                choices.append([needle for branch in branches for needle in branch])
+            best = [max(_needles(branch), key=lambda g: (min(map(len, g)), -len(g)), default=[]) for branch in value]
+            if all(best):
+                groups.append([needle for group in best for needle in group])
     if run:
-        choices.append([run])
-    return max(choices, key=lambda c: (min(map(len, c)), -len(c)), default=[])
+        groups.append([run])
+    return [g for g in groups if min(map(len, g)) >= 2] or groups
 
 
 def _flat(parsed: Any) -> list[tuple[str, Any]]:
@@ -164,7 +166,17 @@ def compile_folder(folder: Path = Path(FOLDER)) -> str:
         seen.add(row.get("id"))
         rules.append(compile_rule(row, where))
     words = {key: compile_patterns(value, f"{STRUCTURE}: {key}") for key, value in structure.items()}
-    return json.dumps({"structure": words, "rules": rules}, ensure_ascii=False, indent=0, sort_keys=True) + "\n"
+    # One line a rule: only the rules that a log calls for are read.
+    index = {
+        "structure": words,
+        "ids": [rule["id"] for rule in rules],
+        "classes": [rule["class"] for rule in rules],
+        "last": [number for number, rule in enumerate(rules) if rule.get("last")],
+        "info": sorted({n for rule in rules if "info" in rule.get("kinds", ()) for _source, groups, case in rule.get("any", ()) if not case for n in groups[0]}),
+        "any": [[groups, case, number, place] for number, rule in enumerate(rules) for place, (_source, groups, case) in enumerate(rule.get("any", ()))],
+    }
+    texts = [json.dumps(row, ensure_ascii=False, sort_keys=True, separators=(",", ":")) for row in (index, *rules)]
+    return "\n".join(texts) + "\n"
 
 
 def main() -> int:

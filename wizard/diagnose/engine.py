@@ -359,7 +359,7 @@ def _unexplained(case: Case, events: list[Event], explained: set[int]) -> Match 
         name = event.type.rpartition(".")[2].partition("(")[0]
         if name in _INTERNAL:
             cause = "vllm_internal_bug"
-        match = Match(book.by_id["internal-bug" if cause == "vllm_internal_bug" else "unknown"], event, None, case)
+        match = Match(book.by_id("internal-bug" if cause == "vllm_internal_bug" else "unknown"), event, None, case)
         match.tier = "unknown"
         if event.bare or re.search(r"validation errors? for \w+$", event.text):
             match.line_index = _telling_line(case, event)
@@ -388,7 +388,7 @@ def _vanished(case: Case, events: list[Event]) -> Match | None:
     book = case.book
     for event in events:
         if event.kind != INFO and case.is_wrapper(event):
-            match = Match(book.by_id["engine-vanished"], event, None, case)
+            match = Match(book.by_id("engine-vanished"), event, None, case)
             match.line_index = -1
             match.evidence.append(event.text)
             return match
@@ -402,8 +402,8 @@ def _hung(case: Case) -> Match | None:
         text = rows[index].strip()
         if not text or set(text) <= set("`"):
             continue
-        for rule in case.book.rules:
-            if rule.last and case.book.matches(rule.last, text):
+        for rule in case.book.last_rules:
+            if case.book.matches(rule.last, text):
                 from wizard.diagnose.lines import parse
 
                 event = Event(PLAIN, index, parse(text).body.strip(), parse(text))

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 FRAME = Lazy(r'File "(?P<file>[^"]+)", line \d+(?:, in (?P<func>.+))?$')
 EXCEPTION = Lazy(
-    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Failed|Failure|Timeout|Fault|NotFound|Unsupported|Died|Killed|StopIteration|NotImplemented|Warning|OutOfMemory|SerializationException)(?:\([\w.]*\))?)(?::\s?(?P<message>.*))?$"
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Failed|Failure|Timeout|Fault|NotFound|Unsupported|Died|Killed|StopIteration|NotImplemented|Warning|OutOfMemory|SerializationException)(?:\([\w.]*\))?)(?::\s?(?P<message>.*))?$",
+    ("rror", "xcept", "Interrupt", "Exit", "Fail", "Timeout", "Fault", "NotFound", "Unsupported", "Died", "Killed", "Stop", "NotImpl", "Warning", "OutOfM"),
 )
 _IN_TRACEBACK = Lazy(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]*\))?)(?::\s(?P<message>.*)|:)?$")
 # An exception in the middle of prose, as people quote it.
-_QUOTED = Lazy(r"(?<![\w.])(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)): (?P<message>\S.*)$")
+_QUOTED = Lazy(r"(?<![\w.])(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)): (?P<message>\S.*)$", ("Error: ", "Exception: ", "Interrupt: "))
 _MARKS = frozenset("^~ \t")
 _CONTINUED_LINES = 60
 _FOREIGN_LINES = 400
@@ -35,7 +36,9 @@ EXC, CODE, DETAIL, ERROR, WARNING, TOOL, PLAIN, PROSE, INFO = (
 _TOOL = Lazy(
     r"\bNCCL WARN\b|(?i:\b(?:fatal )?error\s?:)|\bfatal\s*:|^wsl: |^docker: |dxgk|^(?:\S+: line \d+:\s+\d+ )?Killed\b|Killed process|^Terminated\b"
     r"|^curl: |^ninja: |/ld: |ptxas|[Ss]egmentation fault|Segfault|Fatal Python|core dumped|^(?:\./|/usr/bin/|/bin/|env: |bash: )"
-    r"|cannot open shared object|ioctl|No such file or directory|Permission denied|^! |^\S+ \| ERROR|terminate called|CMake Error|LLVM ERROR|libc\+\+abi"
+    r"|cannot open shared object|ioctl|No such file or directory|Permission denied|^! |^\S+ \| ERROR|terminate called|CMake Error|LLVM ERROR|libc\+\+abi",
+    ("NCCL WARN", "rror", "fatal", "wsl: ", "docker: ", "dxgk", "Killed", "Terminated", "curl: ", "ninja: ", "/ld: ", "ptxas", "egmentation", "Segfault", "Fatal", "core dumped",
+     "/bin/", "./", "env: ", "bash: ", "cannot open", "ioctl", "No such file", "Permission", "! ", "terminate called", "libc++abi"),
 )
 
 

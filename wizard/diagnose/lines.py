@@ -54,9 +54,16 @@ def _may_be_coloured(text: str) -> bool:
 def _may_have_outer(text: str) -> bool:
     """Whether a prefix of a container, journal or quotation may stand at the beginning."""
     first = text[:1]
-    if first.isdigit():
-        return text[4:5] == "-" or "|" in text[:110]
-    return first in (">", "[") or "|" in text[:110] or (text[3:4] == " " and ":" in text[5:12])
+    if first.isdigit() and text[4:5] == "-":
+        return True
+    if first in (">", "[") or (text[3:4] == " " and ":" in text[5:12]):
+        return True
+    bar = text.find("|", 0, 110)
+    return bar > 0 and " " not in text[:bar].rstrip()
+
+
+def _may_have_level(text: str, first: str) -> bool:
+    return first in "[0123456789" or text.startswith(("INFO:", "ERROR:", "WARNING:", "DEBUG:", "CRITICAL:", "INFO ", "ERROR ", "WARNING "))
 
 
 def parse(raw: str) -> Parsed:
@@ -84,7 +91,9 @@ def parse(raw: str) -> Parsed:
             proc = proc or f"rank{found['rank']}"
             text = text[found.end() :]
             continue
-        found = (_LOG.match(text) or _PLAIN_LOG.match(text)) if first in _LOG_STARTS else None
+        found = None
+        if first in _LOG_STARTS:
+            found = _LOG.match(text) or (_PLAIN_LOG.match(text) if _may_have_level(text, first) else None)
         if found is not None:
             if level and first in " \t":
                 break

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FOLDER = os.path.join(os.path.dirname(__file__), "rules")  # noqa: PTH118, PTH120  (pathlib takes longer to load than the rules)
-COMPILED_NAME = "compiled.json"
+COMPILED_NAME = "compiled.jsonl"
 
 CAUSE, WEAK, LATE, ADVICE = "cause", "weak", "late", "advice"
 TIERS = (CAUSE, WEAK, LATE, ADVICE)
@@ -20,31 +20,33 @@ USUAL_KINDS = ("exception", "code", "detail", "error", "tool", "plain", "prose")
 
 
 class Pattern:
-    """A regular expression with literals of which every match holds one: looking for those is fast."""
+    """A regular expression; every match holds one literal of each group of ``needles``, which is quick to see."""
 
     __slots__ = ("_compiled", "ignores_case", "needles", "source")
 
-    def __init__(self, source: str, needles: list[str], ignores_case: bool) -> None:
+    def __init__(self, source: str, needles: list[list[str]], ignores_case: bool) -> None:
         self.source = source
         self.needles = needles
         self.ignores_case = ignores_case
         self._compiled: re.Pattern[str] | None = None
 
     def search(self, text: str) -> re.Match[str] | None:
-        if self.needles:
-            where = text.lower() if self.ignores_case else text
-            for needle in self.needles:
-                if needle in where:
-                    break
-            else:
-                return None
-        return self.match(text)
-
-    def match(self, text: str) -> re.Match[str] | None:
-        """The same without looking for the literals first."""
+        if not holds_all(text.lower() if self.ignores_case else text, self.needles):
+            return None
         if self._compiled is None:
             self._compiled = re.compile(self.source)
         return self._compiled.search(text)
+
+
+def holds_all(text: str, groups: list[list[str]]) -> bool:
+    """Whether the text holds a literal of each group."""
+    for group in groups:
+        for needle in group:
+            if needle in text:
+                break
+        else:
+            return False
+    return True
 
 
 class Rule:
@@ -95,45 +97,67 @@ def _patterns(rows: Iterable[Any] | None) -> tuple[Pattern, ...]:
 
 
 class RuleBook:
-    """All rules, found by the words of a message; and the wordings of the structure (see ``structure.yaml``)."""
+    """All rules, found by the words of a message; and the wordings of the structure (see ``structure.yaml``).
 
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.rules = [Rule(row, order) for order, row in enumerate(data["rules"])]
-        self.by_id = {rule.id: rule for rule in self.rules}
-        structure = data["structure"]
+    Of the compiled text only the first line is read at first; a rule when a message holds its words.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._rows = text.split("\n")
+        index = json.loads(self._rows[0])
+        self.ids: list[str] = index["ids"]
+        self.classes: list[str] = index["classes"]
+        self.info_words: tuple[str, ...] = tuple(index["info"])
+        structure = index["structure"]
         self.wrappers = _patterns(structure["wrappers"])
         self.consequences = _patterns(structure["consequences"])
         self.died = _patterns(structure["died"])
         self.harmless = _patterns(structure["harmless"])
-        self._exact: dict[str, list[tuple[Rule, Pattern]]] = {}
-        self._any_case: dict[str, list[tuple[Rule, Pattern]]] = {}
-        self._always: list[tuple[Rule, Pattern]] = []
-        for rule in self.rules:
-            for pattern in rule.any:
-                table = self._any_case if pattern.ignores_case else self._exact
-                for needle in pattern.needles:
-                    table.setdefault(needle, []).append((rule, pattern))
-                if not pattern.needles:
-                    self._always.append((rule, pattern))
+        self._last: list[int] = index["last"]
+        self._made: dict[int, Rule] = {}
+        # The literals of each pattern's rarest group, with what else must be there.
+        self._exact: dict[str, list[Any]] = {}
+        self._any_case: dict[str, list[Any]] = {}
+        for row in index["any"]:
+            table = self._any_case if row[1] else self._exact
+            for needle in row[0][0]:
+                if needle in table:
+                    table[needle].append(row)
+                else:
+                    table[needle] = [row]
+
+    def rule(self, number: int) -> Rule:
+        made = self._made.get(number)
+        if made is None:
+            made = self._made[number] = Rule(json.loads(self._rows[number + 1]), number)
+        return made
 
     @property
-    def info_words(self) -> tuple[str, ...]:
-        """Literals of the rules that look at lines of the level INFO: all other such lines tell nothing."""
-        rules = [r for r in self.rules if "info" in r.kinds]
-        return tuple({n for r in rules for p in r.any for n in p.needles if not p.ignores_case})
+    def rules(self) -> list[Rule]:
+        return [self.rule(number) for number in range(len(self.ids))]
+
+    def by_id(self, name: str) -> Rule:
+        return self.rule(self.ids.index(name))
+
+    @property
+    def last_rules(self) -> list[Rule]:
+        """Rules about how a log ends."""
+        return [self.rule(number) for number in self._last]
 
     def hits(self, text: str) -> Iterator[tuple[Rule, re.Match[str]]]:
         """Rules one of whose ``any`` patterns matches, each once."""
-        seen: set[str] = set()
-        lowered = text.lower()
-        found_rows = [row for needle, rows in self._exact.items() if needle in text for row in rows]
-        found_rows += [row for needle, rows in self._any_case.items() if needle in lowered for row in rows]
-        for rule, pattern in (*found_rows, *self._always):
-            if rule.id in seen:
+        seen: set[int] = set()
+        rows = [row for needle, found in self._exact.items() if needle in text for row in found]
+        if self._any_case:
+            lowered = text.lower()
+            rows += [row for needle, found in self._any_case.items() if needle in lowered for row in found if holds_all(lowered, row[0])]
+        for groups, ignores_case, number, place in rows:
+            if number in seen or not (ignores_case or holds_all(text, groups)):
                 continue
-            found = pattern.match(text)
+            rule = self.rule(number)
+            found = rule.any[place].search(text)
             if found is not None:
-                seen.add(rule.id)
+                seen.add(number)
                 yield rule, found
 
     def matches(self, patterns: tuple[Pattern, ...], text: str) -> bool:
@@ -150,5 +174,5 @@ def load() -> RuleBook:
     """The packaged rules."""
     if not _BOOK:
         with open(os.path.join(FOLDER, COMPILED_NAME), encoding="utf-8") as stream:  # noqa: PTH118, PTH123
-            _BOOK.append(RuleBook(json.load(stream)))
+            _BOOK.append(RuleBook(stream.read()))
     return _BOOK[0]

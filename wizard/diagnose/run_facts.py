@@ -132,9 +132,10 @@ class Run:
         """Index of the line that says that the server is up, or -1."""
         return next((at for stage, at in self.marks if stage >= READY), -1)
 
-    def find(self, patterns: tuple[Lazy, ...]) -> str | None:
+    def find(self, patterns: tuple[Lazy, ...], limit: int = _CONTEXT_CHARS) -> str | None:
+        text = self.text[:limit] if len(self.text) > limit else self.text
         for pattern in patterns:
-            found = pattern.search(self.text)
+            found = pattern.search(text)
             if found is not None:
                 return found[1].strip().rstrip(".,;:'\")")
         return None
@@ -149,7 +150,7 @@ class Run:
 
     @property
     def gpu(self) -> str | None:
-        return self.find(_GPU)
+        return self.find(_GPU, 1 << 16)
 
     @property
     def command(self) -> str | None:
@@ -187,13 +188,19 @@ class Run:
         return True if any(word in self.text for word in _DOCKER) else None
 
 
+def _announces(row: str) -> bool:
+    return "API server version" in row or ("█" in row and " version " in row)
+
+
 def runs_of(lines: NumberedLines) -> list[Run]:
     """The runs in a log, in order: a new one begins where a server announces itself after another one ended."""
     rows = lines.lines
+    if sum([_announces(row) for row in rows if "version" in row]) < 2:
+        return [Run(lines, 0, len(rows))] if rows else []
     starts = [0]
     ended = announced = False
     for index, row in enumerate(rows):
-        if "version" in row and ("API server version" in row or ("█" in row and " version " in row)):
+        if "version" in row and _announces(row):
             if announced and ended:
                 starts.append(index)
                 ended = False

@@ -7,26 +7,36 @@ from __future__ import annotations
 
 import json
 import os
-import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.-]?(a|b|rc)\.?(\d+))?(?:[.-]?post\.?(\d+))?(\.dev\d+)?")
 _INDEX: list[dict[str, Any]] = []
 
 
 def key(version: str) -> tuple[Any, ...] | None:
-    """What orders releases; None for a text that names none."""
-    found = _VERSION.match(version.strip())
-    if found is None:
+    """What orders releases ("0.31.0", "v0.9.0.1", "0.33.0rc1", "0.8.5.post1", "0.33.1.dev5+g1"); None for no version."""
+    numbers: list[int] = []
+    early, extra = 1, (0, -1)
+    for part in version.strip().lstrip("v").partition("+")[0].split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if digits:
+            numbers.append(int(digits))
+        rest = part[len(digits) :]
+        if not rest:
+            continue
+        count = int("0" + "".join(c for c in rest if c.isdigit()))
+        if rest.startswith("post"):
+            extra = (0, count)
+        else:  # a pre-release or a build of the development branch
+            early, extra = 0, (count, -1)
+        break
+    if not numbers:
         return None
-    numbers = [int(n) for n in found[1].split(".")]
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
-    early = 0 if found[2] or found[5] else 1
-    return (tuple(numbers), early, int(found[3] or 0), int(found[4] or -1))
+    return (tuple(numbers), early, *extra)
 
 
 def within(release: str, spec: str) -> bool:
@@ -35,11 +45,10 @@ def within(release: str, spec: str) -> bool:
     if here is None:
         return True
     for part in spec.split(","):
-        found = re.match(r"\s*(>=|<=|==|<|>)\s*(\S+)", part)
-        other = key(found[2]) if found else None
-        if found is None or other is None:
+        sign = part.strip()[: len(part.strip()) - len(part.strip().lstrip("<>="))]
+        other = key(part.strip()[len(sign) :])
+        if not sign or other is None:
             continue
-        sign = found[1]
         if not (
             (here > other and ">" in sign) or (here < other and "<" in sign) or (here == other and "=" in sign)
         ):
