@@ -462,7 +462,9 @@ def _finding(case: Case, match: Match) -> Finding:
     line = lines.lines[index].rstrip("\r") if index >= 0 else None
     number = lines.numbers[index] if index >= 0 else None
     fields = _Fields(match.fields)
-    finding = Finding(match.cause, _(match.title).format_map(fields), line, number, match.confidence)
+    # What stands in prose is hearsay.
+    confidence = "medium" if match.strength and match.confidence == "high" else match.confidence
+    finding = Finding(match.cause, _(match.title).format_map(fields), line, number, confidence)
     finding.rule = match.rule.id
     finding.explanation = _(match.explanation).format_map(fields)
     finding.evidence = [e for e in (match.event.text[:500] if index >= 0 else None, *match.evidence) if e]
