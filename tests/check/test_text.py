@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from pathlib import Path
@@ -348,3 +349,23 @@ def test_every_way_of_the_history_leads_to_something_that_is_accepted() -> None:
                 verdict = check_words(["vllm", "serve", "m", flag, "4"], version).verdicts[0]
                 assert not [p for p in releases.check_argv(verdict.argv, version) if p.refused], (flag, version, verdict.argv)
                 assert flag in [p.flag for p in verdict.problems] or verdict.problems, (flag, version)
+
+
+@pytest.mark.parametrize("text", ["docker " * 200_000, "vllm serve m " + "--port 1 " * 100_000, "“" * 100_000 + " vllm serve m", "vllm serve 'm " + "\\\n" * 50_000])
+def test_long_texts_take_no_long_time(text: str) -> None:
+    import time
+
+    started = time.perf_counter()
+    with contextlib.suppress(BadInput):
+        check_text(text, "a.txt")
+    assert time.perf_counter() - started < 8
+
+
+def test_other_encodings_are_read_but_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.sh"
+    raw = "#!/bin/sh\n# 模型\nvllm serve m --swap-space 4\n".encode("gb18030")
+    path.write_bytes(raw)
+    assert run([str(path)]) == 1
+    with pytest.raises(BadInput, match="UTF-8"):
+        run(["--write", str(path)])
+    assert path.read_bytes() == raw

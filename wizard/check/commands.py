@@ -359,6 +359,10 @@ def _write(path: str, raw: bytes, report: Report, quiet: bool) -> list[str]:
     from wizard import apply
     from wizard.outputs.spec import FileSpec
 
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(_("{path} is not UTF-8: save it as UTF-8 first, nothing was written.").format(path=path)) from None
     if report.repaired is None or report.repaired == report.original:
         return [_("{path} stays as it is.").format(path=path)]
     content = report.repaired.encode("utf-8")

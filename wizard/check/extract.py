@@ -13,6 +13,9 @@ from wizard.i18n import _
 from .lexer import Lexed, Slip, Word, lex, prompt_end, straighten
 
 MAX_BYTES = 8 << 20
+MAX_COMMANDS = 100  # of one text
+LEX_BUDGET = 1_000_000  # characters looked at word by word, in all
+LOOK_BACK = 2000  # characters of a line before its command
 _API_SERVER = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]*vllm[\w.-]*(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$", re.I)
 _NAME_VALUE = re.compile(r"([A-Za-z_]\w*)=")
@@ -86,11 +89,15 @@ def from_text(text: str, script: bool) -> list[Command]:
     """Every vLLM command of a text, in order; ``script``: a shell runs the text line by line."""
     found: list[Command] = [_listed(m, text) for m in _LISTED.finditer(text) if not _is_comment(text, m.start(), True)]
     taken = -1
-    for match in re.finditer(r"\bvllm[ \t\u00a0]+serve\b|\bapi_server\b|\bdocker\b|\bpodman\b|\bnerdctl\b", text):
+    budget = LEX_BUDGET
+    for match in _BEGINS.finditer(text):
         if match.start() < taken or _is_comment(text, match.start(), script):
             continue
+        if len(found) >= MAX_COMMANDS or budget < 0:
+            break
         start, closing = _command_start(text, match.start())
         lexed = lex(text, start, script=script, closing=closing)
+        budget -= max(lexed.end - start, 200)
         words, env = _leading_env(lexed.words)
         command = _program(words, env, text)
         if command is None:
@@ -105,6 +112,10 @@ def from_text(text: str, script: bool) -> list[Command]:
     return found
 
 
+_BEGINS = re.compile(
+    r"\bvllm[ \t\u00a0]+serve\b|\bvllm\.entrypoints[\w.]*api_server\b|\bpython[\d.]*[ \t]+\S{0,200}api_server\.py\b"
+    r"|\b(?:docker|podman|nerdctl)\b(?=[ \t]+(?:\S{1,40}[ \t]+){0,2}(?:run|create)\b)"
+)
 # A command as a list of JSON strings: CMD ["vllm", "serve", ...] of a Dockerfile, subprocess.run([...]).
 _LISTED = re.compile(r"""\[\s*(["'])(?:[\w./-]*/)?vllm\1\s*,\s*(["'])serve\2\s*(?:,\s*[^\]\n]*(?:\n[^\]\n]*)*)?\]""")
 
@@ -120,13 +131,12 @@ def _listed(match: re.Match[str], text: str) -> Command:
 
 
 def _is_comment(text: str, at: int, script: bool) -> bool:
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    return script and line.lstrip().startswith("#")
+    return script and text[text.rfind("\n", 0, at) + 1 : at].lstrip().startswith("#")
 
 
 def _command_start(text: str, at: int) -> tuple[int, str]:
     """Where the command begins on its line (after prompt and separators), and the quote that it stands in."""
-    line_start = text.rfind("\n", 0, at) + 1
+    line_start = max(text.rfind("\n", 0, at) + 1, at - LOOK_BACK)
     begin = prompt_end(text, line_start)
     before = text[begin:at]
     quote = _open_quote(before)

@@ -10,6 +10,8 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 
+MAX_LENGTH = 100_000  # characters of one command
+MAX_WORDS = 4000
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _LONG_DASHES = "\u2014\u2015\ufe58"
 _OPENING = {
@@ -65,8 +67,8 @@ def lex(text: str, start: int, *, script: bool, closing: str = "") -> Lexed:
     """
     out = Lexed()
     at = start
-    size = len(text)
-    while at < size:
+    size = min(len(text), start + MAX_LENGTH)
+    while at < size and len(out.words) < MAX_WORDS:
         character = text[at]
         if character in _BLANKS or character in _INVISIBLE:
             at += 1
