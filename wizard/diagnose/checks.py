@@ -445,6 +445,8 @@ def unknown_variable(match: Match) -> bool:
 def exit_code(match: Match) -> bool:
     """A worker process that died by a signal: which one tells who did it."""
     code = str(match.fields.get("code", ""))
+    if code in ("-6", "134") and any(w in match.case.run.text for w in ("Watchdog caught", "watchdog got stuck", "Heartbeat monitor timed out")):
+        return False  # NCCL's watchdog ends the process so when an exchange hangs
     if code in ("-9", "137"):
         return _become(match, "host_oom_killed", _KILLED)
     if code in ("-11", "-6", "-7", "-4", "139", "134", "135"):

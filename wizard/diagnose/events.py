@@ -34,10 +34,10 @@ EXC, CODE, DETAIL, ERROR, WARNING, TOOL, PLAIN, PROSE, INFO = (
     "exception", "code", "detail", "error", "warning", "tool", "plain", "prose", "info",
 )  # fmt: skip
 _TOOL = Lazy(
-    r"\bNCCL WARN\b|(?i:\b(?:fatal )?error\s?:)|\bfatal\s*:|^wsl: |^docker: |dxgk|^(?:\S+: line \d+:\s+\d+ )?Killed\b|Killed process|^Terminated\b"
+    r"\bNCCL WARN\b|\[[EF]\d* ?[^\]]*ProcessGroupNCCL|ProcessGroupNCCL's watchdog|Watchdog caught|Heartbeat monitor|(?i:\b(?:fatal )?error\s?:)|\bfatal\s*:|^wsl: |^docker: |dxgk|^(?:\S+: line \d+:\s+\d+ )?Killed\b|Killed process|^Terminated\b"
     r"|^curl: |^ninja: |/ld: |ptxas|[Ss]egmentation fault|Segfault|Fatal Python|core dumped|^(?:\./|/usr/bin/|/bin/|env: |bash: )"
     r"|cannot open shared object|ioctl|No such file or directory|Permission denied|^! |^\S+ \| ERROR|terminate called|CMake Error|LLVM ERROR|libc\+\+abi",
-    ("NCCL WARN", "rror", "fatal", "wsl: ", "docker: ", "dxgk", "Killed", "Terminated", "curl: ", "ninja: ", "/ld: ", "ptxas", "egmentation", "Segfault", "Fatal", "core dumped",
+    ("NCCL", "Watchdog", "Heartbeat", "rror", "fatal", "wsl: ", "docker: ", "dxgk", "Killed", "Terminated", "curl: ", "ninja: ", "/ld: ", "ptxas", "egmentation", "Segfault", "Fatal", "core dumped",
      "/bin/", "./", "env: ", "bash: ", "cannot open", "ioctl", "No such file", "Permission", "! ", "terminate called", "libc++abi"),
 )
 
