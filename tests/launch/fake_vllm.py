@@ -147,7 +147,7 @@ def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     print("INFO:     Application startup complete.", flush=True)
     if MODE == "die":
-        threading.Timer(float(os.environ.get("FAKE_DIE_S", "1")), lambda: os._exit(0)).start()
+        threading.Timer(float(os.environ.get("FAKE_DIE_S", "1.5")), lambda: os._exit(0)).start()
     if MODE != "deaf":
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:

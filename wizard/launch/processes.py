@@ -21,6 +21,7 @@ MARK = "VLLM_WIZARD_LAUNCH"  # the environment variable that names the launch
 INTERRUPT_S = 20.0  # given to a Ctrl-C; a server that is loading weights takes that long
 TERMINATE_S = 8.0
 KILL_S = 10.0
+SWEEP_S = 3.0  # given to what is left when the server itself has ended
 
 
 @dataclass(frozen=True)
@@ -157,9 +158,9 @@ def stop(
     return "left"
 
 
-def sweep(leader: Leader, mark: str, grace_s: float = 3.0) -> int:
+def sweep(leader: Leader, mark: str) -> int:
     """Kill what is left when the started process has ended by itself; returns how many were killed."""
-    if _wait_gone(leader, mark, grace_s, lambda: False, lambda: None):
+    if _wait_gone(leader, mark, SWEEP_S, lambda: False, lambda: None):
         return 0
     left = len(members(leader, mark))
     _signal_all(leader, mark, signal.SIGKILL)

@@ -6,12 +6,13 @@ tried before in this round: so the loop ends by itself.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput
-from wizard.i18n import _
+from wizard.i18n import N_, _
 
 if TYPE_CHECKING:
     from wizard.apply import Change
@@ -49,8 +50,55 @@ def examine(log: str, release: str | None, host: Host) -> Diagnosis:
     # launch.sh says beforehand by which words one sees that it is ready: they are not the server's.
     lines = [line for line in log.split("\n") if "Application startup complete”" not in line]
     found = diagnose(read_bytes("\n".join(lines).encode("utf-8", "replace")), Known(release))
+    stopped = script_finding(log)
+    if stopped is not None:
+        # The script's checks come before vLLM: nothing after them has run.
+        found.findings = [stopped]
     machine.look(host, found)
     return found
+
+
+# What launch.sh itself says when a check fails (the texts of wizard.outputs.launch), and the class of each.
+_SCRIPT_TEXTS: tuple[tuple[str, str], ...] = (
+    (N_("Port {port} is in use already."), "port_in_use"),
+    (N_("The model is not at {path}."), "path_missing"),
+    (N_("This script is for vLLM {version}; the environment holds {found}."), "environment_mismatch"),
+    (N_("A GPU has {free} MiB free; {need} MiB are needed."), "gpu_mem_in_use_by_other_process"),
+    (N_("The GPU does not answer: {answer}"), "gpu_not_visible"),
+    (N_("Docker does not answer: {answer}"), "docker_not_running"),
+    (N_("The docker command is not here."), "docker_not_running"),
+    (N_("It runs already, in the container {name}."), "container_runs_already"),
+    (N_("The download needs {gib} GiB of disk space."), "disk_full"),
+    (N_("The image needs {gib} GiB of disk space."), "disk_full"),
+    (N_("The environment needs {gib} GiB of disk space."), "disk_full"),
+)
+
+
+def script_finding(log: str) -> Finding | None:
+    """What launch.sh's own checks found wrong, with what it says to do; None when they passed."""
+    from wizard.diagnose.engine import Finding, Fix
+
+    lines = log.splitlines()
+    for number, line in enumerate(lines, 1):
+        if not line.startswith("launch.sh: "):
+            continue
+        text = line.removeprefix("launch.sh: ")
+        finding = Finding(_script_cause(text), text, line, number, "high")
+        finding.explanation = _("The start script checks this before it starts anything.")
+        for hint in lines[number:]:
+            if not hint.startswith("  "):
+                break
+            finding.fixes.append(Fix(hint.strip()))
+        return finding
+    return None
+
+
+def _script_cause(text: str) -> str:
+    for template, cause in _SCRIPT_TEXTS:
+        form = ".+".join(re.escape(part) for part in re.split(r"\{\w+\}", _(template)))
+        if re.fullmatch(form, text):
+            return cause
+    return "script_check_failed"
 
 
 def propose(
@@ -108,6 +156,10 @@ def _special(finding: Finding, session: Session, plan: Plan, host: Host) -> list
         taken = host.listening_ports() | {int(plan.value("port", 8000))}
         port = next(p for p in range(8000, 65535) if p not in taken)
         return [(_("Take port {port}, which is free.").format(port=port), {"port": str(port)})]
+    if cause == "environment_mismatch":
+        return _release_that_is_there(finding, plan)
+    if cause == "gpu_mem_in_use_by_other_process":
+        return [(_("Plan anew with the memory that is free now."), {"gpu_memory_utilization": None})]
     if cause in _MEMORY_CAUSES:
         return _smaller(plan)
     if cause in _NEWER_CAUSES:
@@ -115,6 +167,14 @@ def _special(finding: Finding, session: Session, plan: Plan, host: Host) -> list
     if cause in _FILE_CAUSES:
         return _other_copies(session, plan)
     return []
+
+
+def _release_that_is_there(finding: Finding, plan: Plan) -> list[tuple[str, dict[str, Any]]]:
+    found = re.findall(r"\d+\.\d+\.\d+(?:\.post\d+)?", finding.title)
+    known = {c.value for c in plan.choices.get("release", ())}
+    if not found or (known and found[-1] not in known):
+        return []
+    return [(_("Plan for vLLM {version}, which the environment holds.").format(version=found[-1]), {"release": found[-1]})]
 
 
 def _smaller(plan: Plan) -> list[tuple[str, dict[str, Any]]]:
