@@ -206,6 +206,12 @@ def test_a_server_that_died_while_serving_is_diagnosed() -> None:
     assert cause(log)[0] == "runtime_oom_util_too_high"
 
 
+def test_a_server_that_was_stopped_did_not_die() -> None:
+    died = "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause."
+    assert told("\n".join([BANNER, ARGS, READY, "INFO:     Shutting down", died])).findings == []
+    assert told("\n".join([BANNER, ARGS, READY, died])).findings[0].cause == "host_oom_killed"
+
+
 def test_of_several_runs_the_last_one_that_failed_counts() -> None:
     first = "\n".join([BANNER, ARGS, "OSError: [Errno 98] Address already in use"])
     second = "\n".join([BANNER, ARGS, traceback(ENGINE, "ValueError: LoRA rank 64 is greater than max_lora_rank 16."), WRAPPER])

@@ -304,6 +304,8 @@ def examine(case: Case) -> list[Match]:
     died = -1
     if ready >= 0:
         died = next((e.index for e in case.events if e.index > ready and e.kind != INFO and book.matches(book.died, e.text)), -1)
+    if died >= 0 and run.stopped_before(died):
+        died = -1  # that its parts end then is as it should be
     if ready >= 0 and died < 0:
         # The server came up and did not die: only what is about reaching it can be wrong.
         matches = [m for m in case.matches([e for e in case.events if e.index > ready]) if "ready" in m.rule.stages]

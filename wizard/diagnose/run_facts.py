@@ -19,7 +19,7 @@ STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("kv_cache", ("Available KV cache memory", "KV cache size:", "# GPU blocks:", "# cuda blocks:", "GiB for KV cache", "num_gpu_blocks_override", "num_gpu_blocks is")),
     ("graphs", ("Capturing CUDA graph", "Capturing cudagraphs", "Capturing the model for CUDA graphs", "Graph capturing finished")),
     ("ready", ("Application startup complete", "Uvicorn running on")),
-    ("serving", ('HTTP/1.1" 200', "Avg prompt throughput", "Engine 000:")),
+    ("serving", ('HTTP/1.1" 200', "Avg prompt throughput", "Engine 000:", "Processed prompts: 100%")),
 )  # fmt: skip
 READY = len(STAGES) - 2
 NAMES = tuple(name for name, _words in STAGES)
@@ -60,6 +60,7 @@ _COMMAND = Lazy(
     ("vllm serve", "vllm.entrypoints.openai.api_server", "docker run"),
     _MULTILINE,
 )
+_STOPPED = ("     Shutting down", "received signal=SIG", "Waiting for application shutdown", "Received SIGINT", "Received SIGTERM")
 _FLAG = Lazy(r"'(\w+)': ('(?:[^'\\]|\\.)*'|[^,{}\[\]]+)")
 _WSL = ("WSL is detected", "microsoft-standard-WSL2", "WSL2", "/mnt/c/", "/mnt/d/", "/mnt/e/", "wsl: ", "dxgkio", "dxgk:", "/usr/lib/wsl/", ".wslconfig")
 _DOCKER = ("docker", "container", "dist-packages/vllm", "/vllm-workspace")
@@ -122,6 +123,11 @@ class Run:
             if at < index:
                 reached = stage
         return reached
+
+    def stopped_before(self, index: int) -> bool:
+        """Whether the server, once up, was told to stop before the line ``index``."""
+        rows = self.lines.lines
+        return any(word in row for row in rows[self.ready_index : index] for word in _STOPPED if self.ready_index >= 0)
 
     @property
     def stage(self) -> int:
