@@ -19,7 +19,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 MACHINES = HERE.parent / "tests" / "machines"
 FONT = "DejaVu Sans Mono"
-ON_D = (("model", "/mnt/d/models/Qwen3-VL-8B-Instruct-AWQ-4bit"),)
+ON_D = (("model", "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8"),)
 OUT_DIR = "/home/user/vllm"  # shown in the pictures; nothing is written
 
 Act = Callable[[Any, Any], Awaitable[None]]  # (app, pilot)

@@ -315,11 +315,10 @@ FLAGS = Step(
         ),
         Question(
             "max_model_len",
-            N_("Longest context"),
+            N_("Longest context (tokens)"),
             "int",
             N_("Tokens of one request, prompt and answer together. Longer needs more KV cache."),
             minimum=1,
-            unit="tokens",
         ),
         Question(
             "max_num_seqs",
