@@ -131,6 +131,19 @@ def test_words_in_prose_and_scripts_do_not_outweigh_a_traceback() -> None:
     assert cause(log)[0] == "lora_rank_too_high"
 
 
+def test_a_pasted_script_is_no_failure() -> None:
+    script = "from vllm import LLM\nfrom transformers import AutoProcessor\nllm = LLM('x/y', trust_remote_code=True, kv_cache_dtype='fp8')\n"
+    assert told(script).findings == []
+    assert cause(script + "RuntimeError: CUDA error: unknown error")[0] == "two_servers_one_gpu"
+
+
+def test_an_excerpt_may_end_before_its_exception() -> None:
+    frames = '  File "/x/vllm/lora/layers/fused_moe.py", line 164, in _inject_lora_into_fused_moe\n    assert isinstance(m.impl.fused_experts, TritonExperts)'
+    later = "Traceback (most recent call last):\n" + WRAPPER
+    assert cause(frames)[0] == "moe_lora_backend_mismatch"
+    assert cause(frames + "\n" + later) == ("moe_lora_backend_mismatch", "    assert isinstance(m.impl.fused_experts, TritonExperts)")
+
+
 def test_an_unknown_failure_is_shown_as_it_is() -> None:
     log = traceback(ENGINE, "RuntimeError: the frobnicator is of an odd size") + "\n" + traceback("(APIServer pid=1) ", WRAPPER)
     found = told(log).findings[0]
@@ -272,6 +285,8 @@ def test_flags_are_judged_by_the_release() -> None:
     line = "vllm: error: unrecognized arguments: --disable-log-requests"
     assert cause(line, release="0.20.0")[0] == "flag_removed"
     assert cause("vllm: error: unrecognized arguments: --kv-cache-memory-bytes 5", release="0.9.2")[0] == "flag_too_new"
+    # The release that refused it cannot be the one that the log names elsewhere.
+    assert cause("vllm: error: unrecognized arguments: --all2all-backend x", release="0.32.0")[0] == "flag_too_new"
     assert cause("vllm: error: unrecognized arguments: --gpu-memory-utilisation 0.9")[0] == "flag_typo"
     assert cause("vllm: error: unrecognized arguments: --frobnicate")[0] == "flag_never_existed"
     assert cause("api_server.py: error: unrecognized arguments: # the port")[0] == "compose_comment_in_folded_scalar"

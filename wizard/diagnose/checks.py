@@ -81,9 +81,10 @@ def _judge(match: Match, given: str) -> tuple[int, str, str, tuple[str, str], di
         earlier = [b for _a, b in runs if releases.version_key(b) < key]
         if later and not earlier:
             return 2, "flag_too_new", flag, _TOO_NEW, {**fields, "first": later[0]}, _upgrade(later[0])
-        if earlier:
+        within_span = any(releases.version_key(a) <= key <= releases.version_key(b) for a, b in runs)
+        if earlier and not within_span:
             return 2, "flag_removed", flag, _REMOVED, {**fields, "until": earlier[-1]}, _replacement(match, flag, gone)
-        return 3, "flag_removed", flag, _REMOVED, fields, gone
+        # That release takes the option: the one that refused it is another than the log's.
     if runs[-1][1] != releases.newest():
         return 2, "flag_removed", flag, _REMOVED, fields, _replacement(match, flag, gone)
     if len(runs) > 1:  # away for some releases in between

@@ -171,8 +171,8 @@ class Case:
         self.known = known
         self.collector: Collector = collect(run.lines, run.first, run.last, book.info_words)
         self.events = self.collector.events
-        # With tracebacks or errors of loggers in the log, other lines are commands, scripts and prose.
-        self.structured = any(e.has_traceback or e.kind == ERROR for e in self.events)
+        # With exceptions or errors of loggers in the log, other lines are commands, scripts and prose.
+        self.structured = any(e.kind in (EXC, ERROR) for e in self.events)
         self._release: list[str | None] = []
         self._wrappers: dict[str, bool] = {}
 

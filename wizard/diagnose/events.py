@@ -155,17 +155,25 @@ class Collector:
     def finish(self) -> None:
         """Close what is still open: an excerpt may end before its exception."""
         for stream in self._streams.values():
-            if stream.open and stream.code_text and stream.parsed is not None:
-                event = Event(CODE, stream.code_index, stream.code_text, stream.parsed)
-                event.frames = "\n".join(stream.frames)
-                event.has_traceback = True
-                event.chain = stream.chain
-                self._add(event)
+            if stream.open:
+                self._unfinished(stream)
             stream.open = False
+
+    def _unfinished(self, stream: _Stream) -> None:
+        """A traceback whose exception does not come: the innermost code is what there is."""
+        if not stream.code_text or stream.parsed is None:
+            return
+        event = Event(CODE, stream.code_index, stream.code_text, stream.parsed)
+        event.frames = "\n".join(stream.frames)
+        event.has_traceback = True
+        event.chain = stream.chain
+        self._add(event)
 
     # -- parts of a traceback ---------------------------------------------------------------------------------
 
     def _begin(self, stream: _Stream, line: Parsed) -> None:
+        if stream.open:
+            self._unfinished(stream)
         link, chain = stream.link, stream.chain
         stream.start()
         stream.link = link
@@ -283,6 +291,8 @@ class Collector:
             kind = INFO
         else:
             kind = TOOL if _TOOL.search(text) else PLAIN
+        if kind == PLAIN and (text.startswith("import ") or (text.startswith("from ") and " import " in text)):
+            return  # a script that was pasted along
         event = Event(kind, index, text, line)
         if kind == PLAIN:
             quoted = _QUOTED.search(text) if ": " in text else None
