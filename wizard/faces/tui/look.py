@@ -348,7 +348,7 @@ StepView .intro { color: $wz-dim; margin: 0 0 1 0; }
 .dim { color: $wz-dim; }
 .block { height: auto; }
 #nav { height: 1; dock: bottom; padding: 0 2 0 1; background: $surface; }
-#nav .gap { width: 1fr; }
+#more { width: 1fr; height: 1; content-align: center middle; text-align: center; }
 
 .row { height: auto; }
 .row .label { width: 24; height: auto; padding: 0 1 0 0; }

@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from wizard.errors import BadInput, WizardError
 from wizard.faces.tui import look, panes, text
@@ -85,12 +85,6 @@ def set_title(frame: Widget, title: str) -> None:
         frame.border_title = title
 
 
-def set_subtitle(frame: Widget, title: str) -> None:
-    """The same for what stands in the lower border."""
-    if str(frame.border_subtitle or "") != title:
-        frame.border_subtitle = title
-
-
 class WalkScreen(Screen[None]):
     """The walk itself."""
 
@@ -140,7 +134,7 @@ class WalkScreen(Screen[None]):
                 yield Container(id="steps")
                 with Horizontal(id="nav"):
                     yield PushButton(_("Back"), id="back")
-                    yield Static(classes="gap")
+                    yield Panel(id="more")
                     yield PushButton(_("Next"), id="next")
             with VerticalScroll(id="plan", classes="frame", can_focus=False) as plan:
                 plan.border_title = _("Plan")
@@ -220,7 +214,7 @@ class WalkScreen(Screen[None]):
             up = f"{glyphs.up} PgUp" if view.scroll_y > 0 else ""
             down = f"{glyphs.down} PgDn" if view.scroll_y < view.max_scroll_y else ""
             told = "  ".join(x for x in (up, down) if x)
-        set_subtitle(self.query_one("#main"), told)
+        self.query_one("#more", Panel).put(Content.styled(told, DIM))
 
     def _show_plan(self) -> None:
         if self.size.width < THREE_ZONES:
@@ -278,10 +272,12 @@ class WalkScreen(Screen[None]):
             self._settle.stop()
             self._settle = None
         edited, self._edited = self._edited, set()
+        if not edited:
+            return
         for item in edited:
             self._take(item)
         view = self.view
-        if edited and isinstance(view, ReviewView):
+        if isinstance(view, ReviewView):
             self._refresh_changes(view)
         self.show()
         self._files_later()
@@ -313,7 +309,7 @@ class WalkScreen(Screen[None]):
 
     def commit(self) -> bool:
         """Read all fields of the step. False when one is wrong: it is said beside it, and the focus goes there."""
-        view = self.view
+        view, planned = self.view, self.walk.plan
         if view is None:
             return True
         wrong: Field | None = None
@@ -321,7 +317,8 @@ class WalkScreen(Screen[None]):
             if not self._take(item) and wrong is None:
                 wrong = item
         self._edited.clear()
-        self.show()
+        if self.walk.plan is not planned or wrong is not None:
+            self.show()
         if wrong is not None:
             wrong.focus_control()
         return wrong is None

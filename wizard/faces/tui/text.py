@@ -84,8 +84,11 @@ def clip_middle(text: str, width: int, ellipsis: str = "…") -> str:
     """The same, keeping both ends: for model names, whose end tells variants apart."""
     if cell_len(text) <= width or width < 8:
         return clip(text, width, ellipsis)
-    tail = (width - 1) * 2 // 5
-    return set_cell_size(text, width - 1 - tail).rstrip() + ellipsis + text[-tail:]
+    room = (width - 1) * 2 // 5
+    tail = text[-room:]
+    while cell_len(tail) > room:
+        tail = tail[1:]
+    return set_cell_size(text, width - 1 - room).rstrip() + ellipsis + tail
 
 
 def pad(text: str, width: int, ellipsis: str = "…") -> str:
