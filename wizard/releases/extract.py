@@ -25,6 +25,7 @@ from .interpreter import (
     Interpreted,
     NotReadable,
     Opaque,
+    PartialList,
     Reader,
     Recorder,
     Undecided,
@@ -252,6 +253,8 @@ def _option(reader: Reader, declared: Declared, parser: Mapping[str, Any]) -> di
         option["computed"] = True
     elif choices is not None:
         option["choices"] = _plain_choices(choices)
+        if isinstance(choices, PartialList):
+            option["computed"] = True
         if frozenset(c for c in option["choices"] if c is not None) in reader.merged_literals:
             option["computed"] = True
     metavar = kwargs.get("metavar")

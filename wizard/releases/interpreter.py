@@ -60,6 +60,10 @@ class Opaque:
         return self
 
 
+class PartialList(list[Any]):
+    """A list that the running program adds more to."""
+
+
 class External:
     """Stands in annotations for a class that is no part of the release (``torch.dtype``, say)."""
 
@@ -648,7 +652,13 @@ class Reader:
         return "".join(parts)
 
     def _eval_BinOp(self, node: ast.BinOp, scope: Scope) -> Any:
-        left, right = self.evaluate(node.left, scope), self.evaluate(node.right, scope)
+        left = self.evaluate(node.left, scope)
+        try:
+            right = self.evaluate(node.right, scope)
+        except Undecided:
+            if isinstance(left, list) and isinstance(node.op, ast.Add):
+                return PartialList(left)
+            raise
         if isinstance(node.op, ast.BitOr) and not isinstance(left, (dict, set, int)):
             return self._union(left, right)
         if isinstance(left, Opaque) or isinstance(right, Opaque):

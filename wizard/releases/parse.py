@@ -372,18 +372,18 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
 
 def _o_flag(argv: Sequence[str], position: int, release: Release) -> Argument | None:
     """-O3, -O=3, -O 3 and -Oname, which vLLM rewrites before argparse sees them; None: nothing of the kind."""
-    token = argv[position]
+    word = argv[position]
     rule = release.parser.o_flag
     following = argv[position + 1] if position + 1 < len(argv) else ""
-    if token == "-O":
+    if word == "-O":
         if following not in ("0", "1", "2", "3"):
             return None
-        tokens: tuple[str, ...] = (token, following)
+        tokens: tuple[str, ...] = (word, following)
         value = following
-    elif token.startswith("-O.") and (rule != "optimization_level" or release.parser.o_dotted):
+    elif word.startswith("-O.") and (rule != "optimization_level" or release.parser.o_dotted):
         return None if rule != "optimization_level" else _o_dotted(argv, position, release)
     else:
-        tokens, value = (token,), token[3:] if token[2] == "=" else token[2:]
+        tokens, value = (word,), word[3:] if word[2] == "=" else word[2:]
     if rule == "optimization_level":
         return Argument(tokens, "-O", release.option("--optimization-level"), "exact", (value,), attached=True)
     option = release.option("--compilation-config")
