@@ -148,6 +148,29 @@ def _check_name(plan: Plan, value: str) -> str | None:
     return _("A name may not hold white space.") if any(c.isspace() for c in value) else None
 
 
+def _check_length(plan: Plan, value: int) -> str | None:
+    longest = plan.model.max_model_len if plan.model is not None else None
+    if longest and value > longest:
+        return _("The model's own maximum is {longest} tokens.").format(longest=longest)
+    return None
+
+
+def _check_parallel(plan: Plan, value: int) -> str | None:
+    count = len(plan.machine.gpu.gpus)
+    if value > count:
+        return _("There are only {count} GPUs.").format(count=count)
+    heads = plan.model.num_heads if plan.model is not None else None
+    if heads and heads % value:
+        return _("The model's {heads} attention heads cannot be divided by {value}.").format(
+            heads=heads, value=value
+        )
+    return None
+
+
+def _on_gpu(plan: Plan) -> bool:
+    return plan.device != "cpu"
+
+
 def _docker(plan: Plan) -> bool:
     return plan.runtime == "docker"
 
@@ -318,6 +341,7 @@ FLAGS = Step(
             N_("Longest context (tokens)"),
             "int",
             N_("Tokens of one request, prompt and answer together. Longer needs more KV cache."),
+            check=_check_length,
             minimum=1,
         ),
         Question(
@@ -326,6 +350,7 @@ FLAGS = Step(
             "int",
             N_("How many requests are worked on at the same time, at most."),
             minimum=1,
+            maximum=1 << 20,
         ),
         Question(
             "gpu_memory_utilization",
@@ -334,12 +359,14 @@ FLAGS = Step(
             N_("The share of each GPU's total memory that vLLM may use, with all that it needs."),
             minimum=0.05,
             maximum=1.0,
+            when=_on_gpu,
         ),
         Question(
             "tensor_parallel_size",
             N_("Tensor parallel size"),
             "int",
             N_("Over how many GPUs each layer is split. Must divide the number of attention heads."),
+            check=_check_parallel,
             minimum=1,
             when=_many_gpus,
         ),

@@ -296,3 +296,17 @@ def test_the_try_line_reads_the_key_where_it_stands() -> None:
     made = plan(session_of("native-rtx5090", access="network"))
     lines = [line for step in made.after for line in step.commands if line.startswith("curl")]
     assert all("vllm.env" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("native-rtx5090", "max_model_len", 10_000_000),
+        ("native-rtx5090", "max_num_seqs", 9_999_999),
+        ("wsl2-2x-rtx3090", "tensor_parallel_size", 4),
+    ],
+)
+def test_what_the_plan_would_refuse_is_said_beside_the_field(name: str, key: str, value: int) -> None:
+    made = plan(bare(name))
+    assert QUESTIONS[key].error(made, value)
+    assert QUESTIONS[key].error(made, made.value(key)) is None

@@ -27,7 +27,7 @@ CONFIG_LIMIT = 4 * 2**20
 
 # folders that never hold models and may hold a great many files
 _SKIP = {".git", "node_modules", "__pycache__", "site-packages", "$recycle.bin", "system volume information", "windows", "program files",
-         "program files (x86)", "programdata", "appdata", "proc", "sys", "dev", "venv", ".venv", ".cache", "snapshots", "blobs"}  # fmt: skip
+         "program files (x86)", "programdata", "appdata", "proc", "sys", "dev", "venv", ".venv", ".cache", "snapshots", "blobs", ".vllm-wizard-moves"}  # fmt: skip
 _WEIGHT_ENDINGS = (".safetensors", ".bin", ".pth", ".pt", ".npz")
 _NUMBERED = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.safetensors")
 

@@ -96,12 +96,19 @@ def plan_pane(walk: Walk, glyphs: Glyphs, width: int, files: Sequence[tuple[str,
         lines += [("\n  " + clip(p.title, width - 2, glyphs.ellipsis), TEXT) for p in plan.blockers[:3]]
         blocks.append(content(lines))
     if plan.fit is not None:
-        blocks.append(join([heading(_("Memory of each GPU") if len(plan.gpus) > 1 else _("GPU memory"), memory_total(plan), width), text.memory_bar(plan, glyphs, width)]))
+        blocks.append(join([heading(memory_heading(plan), memory_total(plan), width), text.memory_bar(plan, glyphs, width)]))
     if plan.argv:
         blocks.append(join([heading(_("Command"), "", width), command(walk, width)]))
     if files:
         blocks.append(join([heading(_("Files"), "", width), file_list(files, glyphs)]))
     return Content("\n\n").join(blocks)
+
+
+def memory_heading(plan: Plan) -> str:
+    """Whose memory the bar shows."""
+    if plan.device == "cpu":
+        return _("Memory (RAM)")
+    return _("Memory of each GPU") if len(plan.gpus) > 1 else _("GPU memory")
 
 
 def memory_total(plan: Plan) -> str:

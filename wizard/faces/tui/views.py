@@ -291,7 +291,7 @@ class ModelView(StepView):
         self.query_one("#model-status", Panel).put(self._status(entries, glyphs))
         self.query_one("#model-about", Panel).put(self._about(plan, glyphs))
         self.query_one("#model-memory", Panel).put(
-            join([panes.heading(_("GPU memory"), panes.memory_total(plan), self.room()), text.memory_bar(plan, glyphs, self.room())])
+            join([panes.heading(panes.memory_heading(plan), panes.memory_total(plan), self.room()), text.memory_bar(plan, glyphs, self.room())])
         )
 
     def _status(self, entries: list[ModelEntry], glyphs: Glyphs) -> Content:
