@@ -273,3 +273,18 @@ def test_by_compose_a_failing_start_is_told(target, programs, monkeypatch):
     assert (outcome.state, outcome.returncode) == ("failed", 1)
     assert time.monotonic() - started < 30
     assert "ValueError: no" in launch.log_text()
+
+
+def test_the_folder_that_is_meant(folder, tmp_path):
+    home = tmp_path / "home"
+    for name in ("a", "b"):
+        (home / "vllm" / name).mkdir(parents=True)
+        (home / "vllm" / name / "launch.sh").write_text((folder / "launch.sh").read_text())
+    env = {**os.environ, "PYTHONPATH": str(Path.cwd()), "HOME": str(home)}
+    made = wizard("launch", cwd=tmp_path, env=env)
+    assert made.returncode == 2
+    assert str(home / "vllm" / "b") in made.stderr
+    (home / "vllm" / "b" / "launch.sh").unlink()
+    assert wizard("launch", "--detach", cwd=tmp_path, env=env).returncode == 0
+    assert [r.folder for r in record.load_all()] == [str(home / "vllm" / "a")]
+    assert wizard("stop").returncode == 0

@@ -134,11 +134,11 @@ def test_left_running_it_goes_on_and_is_stopped_by_its_record(target, host, quic
     launch.leave_running()
     kept = record.load(launch.id)
     assert detach.is_running(kept, host)
-    assert prove.is_healthy(target.port)
+    assert prove.is_healthy(target.url)
     assert detach.stop(kept, host) in ("interrupt", "terminate")
     launch._process.returncode = None
     launch._process.poll()
-    assert not prove.is_healthy(target.port)
+    assert not prove.is_healthy(target.url)
 
 
 def test_a_reused_process_number_is_not_taken_for_the_server():
@@ -300,3 +300,40 @@ def test_windows_is_refused(target):
     host.platform = "win32"
     with pytest.raises(WizardError, match="WSL"):
         Launch(target, host).start()
+
+
+@pytest.mark.parametrize(
+    ("values", "url"),
+    [
+        ({}, "http://127.0.0.1:8000"),
+        ({"host": "0.0.0.0"}, "http://127.0.0.1:8000"),
+        ({"host": "192.0.2.7"}, "http://192.0.2.7:8000"),
+        ({"host": "fd00::7"}, "http://[fd00::7]:8000"),
+        ({"ssl_certfile": "/c.pem"}, "https://127.0.0.1:8000"),
+    ],
+)
+def test_where_it_is_reached(tmp_path, values, url):
+    from types import SimpleNamespace
+
+    from wizard.launch.target import from_plan
+
+    plan = SimpleNamespace(
+        model=None, runtime="local", device="cpu", gpus=(), release=None, can_serve=False, value=lambda key, default=None: values.get(key, default)
+    )
+    assert from_plan(plan, tmp_path).url == url
+
+
+def test_another_server_on_the_port_is_not_taken_for_this_one(target, host, quick, folder, monkeypatch):
+    first = Launch(target, host)
+    first.start()
+    try:
+        assert first.wait().ok
+        # A second folder for the same port, whose script takes a while to notice.
+        other = folder.parent / "other"
+        other.mkdir()
+        (other / "launch.sh").write_text(f"port={target.port}\nsleep 0.7\nexit 1\n")
+        second = Launch(Target(**{**target.__dict__, "folder": other}), host)
+        second.start()
+        assert second.wait().state == "failed"
+    finally:
+        first.stop()

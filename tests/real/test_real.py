@@ -40,7 +40,7 @@ def test_from_files_to_answers_to_nothing_left(serve, tmp_path):
         how = result.launch.stop()
     assert how in ("interrupt", "terminate")
     assert processes.members(result.launch._leader, result.launch.id) == []
-    assert not prove.is_healthy(result.launch.target.port)
+    assert not prove.is_healthy(result.launch.target.url)
 
 
 def test_command_line_detached(serve, tmp_path):

@@ -38,7 +38,7 @@ QUESTION_S = 20.0  # after which an unanswered “Stop the server?” lapses
 def add_options(parser: argparse.ArgumentParser, name: str) -> None:
     """The options of ``launch``, ``status``, ``stop`` or ``logs`` beside the common ones."""
     if name == "launch":
-        parser.add_argument("dir", nargs="?", metavar="DIR", help=_("the folder with launch.sh (default: the one that the answers name, or this folder)"))
+        parser.add_argument("dir", nargs="?", metavar="DIR", help=_("the folder with launch.sh (default: this folder, or the only one in ~/vllm)"))
         parser.add_argument("--yes", "-y", action="store_true", help=_("carry out repairs without asking"))
         parser.add_argument("--detach", "-d", action="store_true", help=_("go on without a terminal once it answers: systemd, Compose, or in the background"))
         parser.add_argument("--timeout", type=_seconds, metavar="S", help=_("give up when it is not ready after S seconds (default: by the model's size)"))
@@ -141,7 +141,7 @@ def _after(args: argparse.Namespace, result: Result, screen: _Screen, interrupts
         return 0 if result.proven else 1
     from wizard.launch.repair import examine
 
-    diagnosis = examine(current.log_text(), current.target.release, host)
+    diagnosis = examine(current.log_text(), current.target.release, host, ended.returncode)
     best = diagnosis.findings[0] if diagnosis.findings else None
     current.attempt(ended, best.cause if best else None, best.title if best else "")
     screen.failure(current, ended, diagnosis)
@@ -183,9 +183,11 @@ def _folder(args: argparse.Namespace) -> Path:
     here = Path.cwd()
     if (here / "launch.sh").is_file():
         return here
-    # Where generate writes when it is not told where.
-    usual = Path.home() / "vllm"
-    return usual if (usual / "launch.sh").is_file() else here
+    # Where generate writes when it is not told where: a folder for each model.
+    made = sorted(p.parent for p in (Path.home() / "vllm").glob("*/launch.sh"))
+    if len(made) > 1:
+        raise BadInput(_("Which one? Name the folder: {folders}").format(folders=", ".join(str(p) for p in made)))
+    return made[0] if made else here
 
 
 def _prepared(args: argparse.Namespace, host: Host, folder: Path) -> tuple[Target, Plan | None, Session | None]:
@@ -389,9 +391,9 @@ class _Screen:
 
         current = result.launch
         if result.proven:
-            self.say("\n" + _("It answers: http://127.0.0.1:{port}/v1").format(port=current.target.port))
+            self.say("\n" + _("It answers: {url}/v1").format(url=current.target.url))
         else:
-            self.say("\n" + _("It runs, but not every question was answered: http://127.0.0.1:{port}/v1").format(port=current.target.port))
+            self.say("\n" + _("It runs, but not every question was answered: {url}/v1").format(url=current.target.url))
         if result.calibration is not None:
             self.say(_("Memory: {verdict}").format(verdict=result.calibration[1]))
         model = result.checks[1].about if len(result.checks) > 1 else current.target.name
@@ -490,7 +492,7 @@ def _print_json(result: Result) -> None:
         "seconds": round(result.outcome.seconds, 1),
         "returncode": result.outcome.returncode,
         "reason": result.outcome.reason,
-        "url": f"http://127.0.0.1:{current.target.port}/v1",
+        "url": f"{current.target.url}/v1",
         "model": current.target.name,
         "log": str(current.log) if current.log else None,
         "stages": [
@@ -539,7 +541,7 @@ def status(args: argparse.Namespace) -> int:
     rows = []
     for kept in records:
         running = is_running(kept, host)
-        healthy = running and is_healthy(kept.port)
+        healthy = running and is_healthy(kept.url or f"http://127.0.0.1:{kept.port}")
         state = "serving" if healthy else "starting" if running else ("failed" if kept.status == "failed" else "stopped")
         rows.append((kept, state))
     if args.json:
@@ -553,7 +555,7 @@ def status(args: argparse.Namespace) -> int:
     words = {"serving": _("serving"), "starting": _("starting"), "failed": _("failed"), "stopped": _("stopped")}
     for kept, state in rows if not args.json else ():
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.started))
-        print(printable(f"{words[state]:<10} {kept.name or '-'}  http://127.0.0.1:{kept.port}/v1  {kept.how}  {since}\n           {kept.folder}"))
+        print(printable(f"{words[state]:<10} {kept.name or '-'}  {kept.url or kept.port}/v1  {kept.how}  {since}\n           {kept.folder}"))
         last = kept.attempts[-1] if kept.attempts else None
         if state == "failed" and last is not None and last.title:
             print(printable(f"           {last.title}"))

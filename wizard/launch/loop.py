@@ -94,7 +94,7 @@ def launch(
             if plan is not None:
                 result.calibration = repairs.calibrate(current.log_text(), plan, host)
             return result
-        diagnosis = repairs.examine(current.log_text(), target.release, host)
+        diagnosis = repairs.examine(current.log_text(), target.release, host, outcome.returncode)
         asks.on_failure(current, outcome, diagnosis)
         step = None
         if repair and plan is not None and session is not None and number < max_starts:

@@ -45,10 +45,10 @@ class RequestFailed(Exception):
         self.status = status
 
 
-def is_healthy(port: int, timeout_s: float = 3.0) -> bool:
-    """Whether ``/health`` answers 200."""
+def is_healthy(url: str, timeout_s: float = 3.0) -> bool:
+    """Whether ``/health`` of the server at ``url`` answers 200."""
     try:
-        _ask(port, "/health", None, None, timeout_s)
+        _ask(url, "/health", None, None, timeout_s)
     except RequestFailed:
         return False
     return True
@@ -72,7 +72,7 @@ def prove(target: Target, api_key: str | None = None, on_check: Callable[[Check]
     models: list[str] = []
 
     def list_models() -> str:
-        data = _ask(target.port, "/v1/models", None, api_key, SHORT_S)
+        data = _ask(target.url, "/v1/models", None, api_key, SHORT_S)
         rows = data.get("data") if isinstance(data, dict) else None
         models.extend(str(row["id"]) for row in rows or () if isinstance(row, dict) and "id" in row)
         if not models:
@@ -83,51 +83,51 @@ def prove(target: Target, api_key: str | None = None, on_check: Callable[[Check]
         return checks
     name = target.name if target.name in models else models[0]
     if target.task == "generate":
-        run("answer", name, lambda: _text_answer(target.port, name, api_key))
+        run("answer", name, lambda: _text_answer(target.url, name, api_key))
         if target.images:
-            run("image", name, lambda: _image_answer(target.port, name, api_key))
+            run("image", name, lambda: _image_answer(target.url, name, api_key))
         for adapter in target.adapters:
-            run("adapter", adapter, lambda adapter=adapter: _adapter_answer(target.port, adapter, models, api_key))  # type: ignore[misc]
+            run("adapter", adapter, lambda adapter=adapter: _adapter_answer(target.url, adapter, models, api_key))  # type: ignore[misc]
     elif target.task == "embed":
-        run("embedding", name, lambda: _embedding(target.port, name, api_key))
+        run("embedding", name, lambda: _embedding(target.url, name, api_key))
     elif target.task in ("rerank", "classify"):
-        run("score", name, lambda: _score(target.port, name, target.task, api_key))
+        run("score", name, lambda: _score(target.url, name, target.task, api_key))
     elif target.task == "transcribe":
-        run("transcription", name, lambda: _transcription(target.port, name, api_key))
+        run("transcription", name, lambda: _transcription(target.url, name, api_key))
     return checks
 
 
 # -- questions ------------------------------------------------------------------------------------------------
 
 
-def _text_answer(port: int, model: str, api_key: str | None) -> str:
+def _text_answer(url: str, model: str, api_key: str | None) -> str:
     body = {"model": model, "messages": [{"role": "user", "content": _(PROMPT)}], "max_tokens": ANSWER_TOKENS}
     try:
-        return _chat_text(_ask(port, "/v1/chat/completions", body, api_key, ANSWER_S))
+        return _chat_text(_ask(url, "/v1/chat/completions", body, api_key, ANSWER_S))
     except RequestFailed as error:
         # A base model has no chat template: it completes text instead.
         if error.status not in (400, 404, 405, 500, 501) or ("template" not in str(error).lower() and error.status != 404):
             raise
     body = {"model": model, "prompt": _(PROMPT), "max_tokens": ANSWER_TOKENS}
-    data = _ask(port, "/v1/completions", body, api_key, ANSWER_S)
+    data = _ask(url, "/v1/completions", body, api_key, ANSWER_S)
     return _first_choice(data).get("text") or _no_text(data)
 
 
-def _adapter_answer(port: int, adapter: str, models: list[str], api_key: str | None) -> str:
+def _adapter_answer(url: str, adapter: str, models: list[str], api_key: str | None) -> str:
     if adapter not in models:
         raise RequestFailed(None, _("the server does not list an adapter of this name"))
-    return _text_answer(port, adapter, api_key)
+    return _text_answer(url, adapter, api_key)
 
 
-def _image_answer(port: int, model: str, api_key: str | None) -> str:
-    url = "data:image/png;base64," + base64.b64encode(red_png(IMAGE_PIXELS)).decode()
-    parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": _(IMAGE_PROMPT)}]
+def _image_answer(url: str, model: str, api_key: str | None) -> str:
+    picture = "data:image/png;base64," + base64.b64encode(red_png(IMAGE_PIXELS)).decode()
+    parts = [{"type": "image_url", "image_url": {"url": picture}}, {"type": "text", "text": _(IMAGE_PROMPT)}]
     body = {"model": model, "messages": [{"role": "user", "content": parts}], "max_tokens": ANSWER_TOKENS}
-    return _chat_text(_ask(port, "/v1/chat/completions", body, api_key, ANSWER_S))
+    return _chat_text(_ask(url, "/v1/chat/completions", body, api_key, ANSWER_S))
 
 
-def _embedding(port: int, model: str, api_key: str | None) -> str:
-    data = _ask(port, "/v1/embeddings", {"model": model, "input": _(PROMPT)}, api_key, ANSWER_S)
+def _embedding(url: str, model: str, api_key: str | None) -> str:
+    data = _ask(url, "/v1/embeddings", {"model": model, "input": _(PROMPT)}, api_key, ANSWER_S)
     rows = data.get("data") if isinstance(data, dict) else None
     vector = rows[0].get("embedding") if isinstance(rows, list) and rows and isinstance(rows[0], dict) else None
     if not isinstance(vector, list) or not vector:
@@ -135,19 +135,19 @@ def _embedding(port: int, model: str, api_key: str | None) -> str:
     return _("a vector of {count} numbers").format(count=len(vector))
 
 
-def _score(port: int, model: str, task: str, api_key: str | None) -> str:
+def _score(url: str, model: str, task: str, api_key: str | None) -> str:
     if task == "classify":
-        data = _ask(port, "/classify", {"model": model, "input": [_(PROMPT)]}, api_key, ANSWER_S)
+        data = _ask(url, "/classify", {"model": model, "input": [_(PROMPT)]}, api_key, ANSWER_S)
     else:
         body = {"model": model, "query": _("greeting"), "documents": [_(PROMPT)]}
-        data = _ask(port, "/v1/rerank", body, api_key, ANSWER_S)
+        data = _ask(url, "/v1/rerank", body, api_key, ANSWER_S)
     rows = (data.get("results") or data.get("data")) if isinstance(data, dict) else None
     if not isinstance(rows, list) or not rows:
         raise RequestFailed(None, _("the answer holds no score"))
     return json.dumps(rows[0], ensure_ascii=False)[:200]
 
 
-def _transcription(port: int, model: str, api_key: str | None) -> str:
+def _transcription(url: str, model: str, api_key: str | None) -> str:
     edge = "vllm-wizard-form"
     parts = [
         f'--{edge}\r\nContent-Disposition: form-data; name="model"\r\n\r\n{model}\r\n'.encode(),
@@ -156,7 +156,7 @@ def _transcription(port: int, model: str, api_key: str | None) -> str:
         f"\r\n--{edge}--\r\n".encode(),
     ]
     data = _ask(
-        port, "/v1/audio/transcriptions", b"".join(parts), api_key, ANSWER_S, f"multipart/form-data; boundary={edge}"
+        url, "/v1/audio/transcriptions", b"".join(parts), api_key, ANSWER_S, f"multipart/form-data; boundary={edge}"
     )
     if not isinstance(data, dict) or not isinstance(data.get("text"), str):
         raise RequestFailed(None, _("the answer holds no text"))
@@ -185,21 +185,24 @@ def silent_wav() -> bytes:
 
 
 def _ask(
-    port: int, path: str, body: Any, api_key: str | None, timeout_s: float, kind: str = "application/json"
+    url: str, path: str, body: Any, api_key: str | None, timeout_s: float, kind: str = "application/json"
 ) -> Any:
     """The JSON that the server on this machine answers; RequestFailed with its own words when it refuses."""
     import http.client
+    import ssl
     import urllib.error
     import urllib.request
 
     data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data=data)
+    request = urllib.request.Request(url + path, data=data)  # noqa: S310 - http or https, made by us
     if data is not None:
         request.add_header("Content-Type", kind)
     if api_key:
         request.add_header("Authorization", f"Bearer {api_key}")
     # A proxy of the environment is not asked for this machine's own server.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    # Its certificate names a host, and this is the machine itself.
+    unchecked = urllib.request.HTTPSHandler(context=ssl._create_unverified_context())  # noqa: S323
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), unchecked)
     try:
         with opener.open(request, timeout=timeout_s) as answer:
             raw = answer.read(MAX_ANSWER_BYTES)
@@ -255,14 +258,15 @@ def _no_text(data: Any) -> str:
 def ready_made(target: Target, model: str, with_key: bool) -> tuple[str, str]:
     """A curl line and a Python program that ask this server, to be copied."""
     key = ' -H "Authorization: Bearer $VLLM_API_KEY"' if with_key else ""
-    base = f"http://127.0.0.1:{target.port}/v1"
+    base = f"{target.url}/v1"
+    insecure = " --insecure" if target.scheme == "https" else ""
     if target.task == "generate":
         body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": _(PROMPT)}]}
         path = "/chat/completions"
         call = f"client.chat.completions.create(model={model!r}, messages=[{{'role': 'user', 'content': {_(PROMPT)!r}}}])"
         shown = "answer.choices[0].message.content"
     elif target.task == "transcribe":
-        curl = f"curl -s {base}/audio/transcriptions{key} -F model={_quoted(model)} -F file=@speech.wav"
+        curl = f"curl -s{insecure} {base}/audio/transcriptions{key} -F model={_quoted(model)} -F file=@speech.wav"
         call, shown = f"client.audio.transcriptions.create(model={model!r}, file=open('speech.wav', 'rb'))", "answer.text"
         return curl, _python(base, with_key, call, shown)
     elif target.task == "embed":
@@ -270,9 +274,9 @@ def ready_made(target: Target, model: str, with_key: bool) -> tuple[str, str]:
         call, shown = f"client.embeddings.create(model={model!r}, input={_(PROMPT)!r})", "len(answer.data[0].embedding)"
     else:
         body = {"model": model, "query": _("greeting"), "documents": [_(PROMPT)]}
-        curl = f"curl -s {base}/rerank{key} -H 'Content-Type: application/json' -d {_quoted(json.dumps(body, ensure_ascii=False))}"
+        curl = f"curl -s{insecure} {base}/rerank{key} -H 'Content-Type: application/json' -d {_quoted(json.dumps(body, ensure_ascii=False))}"
         return curl, ""
-    curl = f"curl -s {base}{path}{key} -H 'Content-Type: application/json' -d {_quoted(json.dumps(body, ensure_ascii=False))}"
+    curl = f"curl -s{insecure} {base}{path}{key} -H 'Content-Type: application/json' -d {_quoted(json.dumps(body, ensure_ascii=False))}"
     return curl, _python(base, with_key, call, shown)
 
 

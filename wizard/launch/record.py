@@ -48,6 +48,7 @@ class Record:
     container: str | None = None
     unit: str | None = None
     attempts: tuple[Attempt, ...] = ()
+    url: str = ""  # as this machine reaches it, without a path
 
     @property
     def leader(self) -> Leader | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wizard.session import Session
 
 MAX_STARTS = 3
+KILLED = (-9, 137)  # exit codes of a process ended by SIGKILL: ours, and as bash and Docker report it
 # Causes that memory pressure explains: a smaller server may live where a larger one was killed.
 _MEMORY_CAUSES = frozenset({"host_oom_killed", "host_ram_starvation_wsl", "tmpfs_full"})
 _NEWER_CAUSES = frozenset({"model_needs_newer_vllm", "model_needs_newer_transformers"})
@@ -41,7 +42,7 @@ class Repair:
     fingerprint: str = ""
 
 
-def examine(log: str, release: str | None, host: Host) -> Diagnosis:
+def examine(log: str, release: str | None, host: Host, returncode: int | None = None) -> Diagnosis:
     """What the log tells, with a look at this machine where the log alone cannot tell."""
     from wizard.diagnose import machine
     from wizard.diagnose.engine import Known, diagnose
@@ -54,6 +55,8 @@ def examine(log: str, release: str | None, host: Host) -> Diagnosis:
     if stopped is not None:
         # The script's checks come before vLLM: nothing after them has run.
         found.findings = [stopped]
+    if not found.findings and returncode in KILLED:
+        found.findings = [_killed()]
     machine.look(host, found)
     return found
 
@@ -72,6 +75,17 @@ _SCRIPT_TEXTS: tuple[tuple[str, str], ...] = (
     (N_("The image needs {gib} GiB of disk space."), "disk_full"),
     (N_("The environment needs {gib} GiB of disk space."), "disk_full"),
 )
+
+
+def _killed() -> Finding:
+    from wizard.diagnose.engine import Finding
+
+    finding = Finding("host_oom_killed", _("The server was killed from outside (SIGKILL)"), None, None, "low")
+    finding.explanation = _(
+        "A process that is killed cannot say why. Mostly it is the kernel, when the machine's memory is used up, or a container that reached its limit."
+    )
+    finding.look = [_("sudo dmesg | grep -i 'killed process'")]
+    return finding
 
 
 def script_finding(log: str) -> Finding | None:

@@ -92,6 +92,7 @@ class Launch:
     _engine_seen: bool = field(init=False, default=False)
     _engine_gone: float | None = field(init=False, default=None)
     _asked_at: float = field(init=False, default=0.0)
+    _was_free: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.reader = StageReader(self.target.weight_bytes)
@@ -135,10 +136,11 @@ class Launch:
                     port=before.port, folder=self.target.folder
                 )
             )
+        self._was_free = not is_healthy(self.target.url, 2.0)
         self.log = record.new_log(self.id)
         self._started = time.monotonic()
         kept = record.Record(
-            id=self.id, folder=str(self.target.folder), how=self.way, name=self.target.name, port=self.target.port,
+            id=self.id, folder=str(self.target.folder), how=self.way, name=self.target.name, port=self.target.port, url=self.target.url,
             started=time.time(), status="starting", log=str(self.log), container=self.target.container,
             attempts=before.attempts if before is not None else (),
         )  # fmt: skip
@@ -171,7 +173,10 @@ class Launch:
             now = self.elapsed_s
             if now >= next_health:
                 next_health = now + HEALTH_S
-                if is_healthy(self.target.port, 2.0) and self._returncode() is None:
+                healthy = is_healthy(self.target.url, 2.0)
+                # Another server on this port answers until launch.sh has found that out.
+                self._was_free = self._was_free or not healthy
+                if healthy and self._was_free and self._returncode() is None:
                     self._pump()
                     self._tell(self.reader.feed("Application startup complete", self.elapsed_s))
                     self._mark("serving")

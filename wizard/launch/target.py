@@ -35,6 +35,13 @@ class Target:
     start_s: float = BASE_START_S  # after which a start that is not ready is stuck
     gpus: tuple[int, ...] = ()
     release: str | None = None
+    address: str = "127.0.0.1"  # where this machine reaches it
+    scheme: str = "http"
+
+    @property
+    def url(self) -> str:
+        """Without a path: "http://127.0.0.1:8000"."""
+        return f"{self.scheme}://{self.address}:{self.port}"
 
     @property
     def script(self) -> Path:
@@ -69,7 +76,16 @@ def from_plan(plan: Plan, folder: Path) -> Target:
         start_s=float(start_seconds(plan)) if plan.can_serve else BASE_START_S,
         gpus=plan.gpus,
         release=plan.release.version if plan.release is not None else None,
+        address=_reached_at(plan, container is not None),
+        scheme="https" if plan.value("ssl_certfile") else "http",
     )
+
+
+def _reached_at(plan: Plan, in_container: bool) -> str:
+    host = "" if in_container else str(plan.value("host") or "")
+    if host in ("", "0.0.0.0", "::", "localhost"):  # noqa: S104 - compared, not bound
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
 
 
 def from_files(folder: Path) -> Target:
