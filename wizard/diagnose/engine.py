@@ -169,7 +169,9 @@ class Case:
         self.book = book
         self.run = run
         self.known = known
-        self.collector: Collector = collect(run.lines, run.first, run.last, book.info_words)
+        # Looking for a word in the whole text costs less than in each of its lines.
+        words = book.info_words if run.cut else tuple([w for w in book.info_words if w in run.ascii])
+        self.collector: Collector = collect(run.lines, run.first, run.last, words)
         self.events = self.collector.events
         # With exceptions or errors of loggers in the log, other lines are commands, scripts and prose.
         self.structured = any(e.kind in (EXC, ERROR) for e in self.events)

@@ -145,12 +145,11 @@ class Collector:
             stream.exc = None
         self._loose(stream, index, line, text)
 
-    def skip(self, column: int) -> None:
-        """A line of a logger that tells nothing; it ends the message of an exception of the same stream."""
-        if column < 3:
-            stream = self._streams.get("|")
-            if stream is not None:
-                stream.exc = None
+    def skip(self) -> None:
+        """A line of the main process' logger that tells nothing; it ends the message of an exception before it."""
+        stream = self._streams.get("|")
+        if stream is not None:
+            stream.exc = None
 
     def finish(self) -> None:
         """Close what is still open: an excerpt may end before its exception."""
@@ -334,8 +333,9 @@ def collect(lines: NumberedLines, first: int, last: int, info_words: tuple[str, 
     for index in range(first, last):
         row = rows[index]
         at = row.find("INFO", 0, 140)
-        if at >= 0 and (at == 0 or row[at - 1] in " m") and not _holds(row, info_words):
-            collector.skip(at)
+        if at >= 0 and (at == 0 or row[at - 1] in " m") and not (info_words and _holds(row, info_words)):
+            if at < 3:
+                collector.skip()
             continue
         collector.feed(index, row)
     collector.finish()
