@@ -184,8 +184,8 @@ def plan_pool(
         count = sum(kinds.values())
         mean = sum(s * n for (_, _, s), n in kinds.items()) / count
         return pool([Group(kind, count, block, window)], mean * block, count, per_token)
-    groups, page, width = _hybrid(kinds, states, block, max_len, request)
-    return pool(groups, page, width, per_token)
+    groups, page_bytes, width = _hybrid(kinds, states, block, max_len, request)
+    return pool(groups, page_bytes, width, per_token)
 
 
 def _hybrid(

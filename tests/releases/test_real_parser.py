@@ -87,7 +87,9 @@ def test_command_lines_agree(real_python: str) -> None:
     release = load(VERSION)
     chosen = random.Random(20261130)
     lines = [_random_line(chosen, release) for _ in range(1500)]
-    answers = [json.loads(a) for a in run(real_python, str(SCRIPT), "accept", stdin=json.dumps(lines)).splitlines()]
+    answers = [
+        json.loads(a) for a in run(real_python, str(SCRIPT), "accept", stdin=json.dumps(lines)).splitlines()
+    ]
     assert sum(a["accepted"] for a in answers) > 200
     wrong = [
         (line, answer["error"])
@@ -111,7 +113,9 @@ def _random_line(chosen: random.Random, release: Release) -> list[str]:
 def _random_option(chosen: random.Random, release: Release) -> list[str]:
     # Left out: what reads a file, and what is checked by code that only runs inside vLLM.
     skipped = ("config", "model", "quantization_config", "kernel_config", "ir_op_priority")
-    option: Any = chosen.choice([o for o in release.options if o.dest not in skipped and not o.computed_choices])
+    option: Any = chosen.choice(
+        [o for o in release.options if o.dest not in skipped and not o.computed_choices]
+    )
     flag = chosen.choice(option.flags)
     form = chosen.random()
     if flag.startswith("--"):
@@ -128,3 +132,29 @@ def _random_option(chosen: random.Random, release: Release) -> list[str]:
     if form < 0.3:
         return [flag]
     return [f"{flag}={value}"] if form < 0.55 else [flag, value]
+
+
+@pytest.mark.slow
+def test_every_plan_is_accepted(real_python: str) -> None:
+    """Every recipe, on machines of each kind and for each purpose: the real parser takes the planned command."""
+    from tests.plan.conftest import bare
+    from wizard.plan import plan
+    from wizard.plan.intents import INTENTS
+
+    lines, labels = [], []
+    for number, name in enumerate(
+        ("wsl2-rtx4090-desktop", "native-4x-h200", "native-mi300x", "cpu-only-laptop")
+    ):
+        session = bare(name)
+        for at, (_recipe, variant) in enumerate(session.recipes.variants()):
+            intent = INTENTS[(at + number) % len(INTENTS)].key
+            asked = session.with_model(variant.model_id, variant.model_info()).answer("release", VERSION)
+            made = plan(asked.answer("model", variant.model_id).answer("intent", intent))
+            for argv in {made.argv, made.container_argv}:
+                lines.append(list(argv))
+                labels.append(f"{name} {variant.model_id} {intent}")
+    answers = [
+        json.loads(a) for a in run(real_python, str(SCRIPT), "accept", stdin=json.dumps(lines)).splitlines()
+    ]
+    assert len(answers) == len(lines)
+    assert [(n, a["error"]) for n, a in zip(labels, answers, strict=True) if not a["accepted"]] == []

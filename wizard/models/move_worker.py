@@ -16,6 +16,7 @@ import hashlib
 import marshal
 import mmap
 import os
+from typing import Any
 
 SMALL = 2 * 1024 * 1024  # the largest file that is copied in one piece
 ALIGNMENT = 4096
@@ -156,7 +157,7 @@ def receive(fd: int) -> object:
     return None if body is None else marshal.loads(body)  # noqa: S302  (our own process at the other end)
 
 
-def send(fd: int, message: object) -> None:
+def send(fd: int, message: Any) -> None:
     body = marshal.dumps(message)
     data = memoryview(len(body).to_bytes(4, "little") + body)
     while data:
