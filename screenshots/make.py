@@ -19,6 +19,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 MACHINES = HERE.parent / "tests" / "machines"
 FONT = "DejaVu Sans Mono"
+PASTED = """vllm serve ~/models/Qwen3-VL --port 8000 \\
+  --gpu-memory-utilization 0.6 --max-model-len 8192 \\
+  --disable-uvloop --single-process --disable-mm-warmup"""
 ON_D = (("model", "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8"),)
 OUT_DIR = "/home/user/vllm"  # shown in the pictures; nothing is written
 
@@ -49,11 +52,13 @@ def keys(*names: str) -> Act:
 
 
 async def filter_flags(app: Any, pilot: Any) -> None:
+    """The table of single flags, filtered."""
     from textual.widgets import Input
 
     app.screen.query_one("#flag-filter", Input).focus()
     await pilot.press(*"cache")
     await pilot.press("enter")
+    app.screen.query_one("#flag-about").scroll_visible(animate=False)
     await settle(app, pilot)
 
 
@@ -80,6 +85,17 @@ async def written(app: Any, pilot: Any) -> None:
         app.walk_screen.show()
 
 
+async def paste(app: Any, pilot: Any) -> None:
+    """A command from an article, checked."""
+    from textual.widgets import TextArea
+
+    app.walk_screen.open_paste()
+    await pilot.pause(0.3)
+    app.screen.query_one(TextArea).text = PASTED
+    await pilot.press("tab", "enter")
+    await pilot.pause(0.3)
+
+
 SCENES = (
     Scene("machine", "wsl2-rtx4090-desktop"),
     Scene("machine-problems", "wsl2-rtx5070-laptop-old-driver"),
@@ -95,6 +111,7 @@ SCENES = (
     Scene("written", "wsl2-rtx3060-model-on-d", "review", answers=ON_D, act=written),
     Scene("plan", "wsl2-rtx4090-desktop", "flags", act=keys("f2")),
     Scene("help", "wsl2-rtx4090-desktop", "flags", act=keys("f1")),
+    Scene("paste", "wsl2-rtx4090-desktop", "flags", act=paste),
     Scene("palette", "wsl2-rtx4090-desktop", "flags", act=keys("ctrl+p", "k", "v")),
     Scene("narrow", "wsl2-rtx4090-desktop", "model", size=(80, 24)),
     Scene("wide", "native-4x-h200", "flags", size=(160, 50)),

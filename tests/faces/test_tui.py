@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.widgets import TextArea
 from textual.worker import WorkerFailed
 
 from tests.faces.tui_play import (
@@ -397,6 +398,35 @@ async def test_a_single_flag_is_found_by_typing_and_set(tmp_path: Path) -> None:
         assert app.screen is app.walk_screen
         assert app.walk.answers.get(row.dest) is not None
         assert row.flag in (app.walk.plan.argv if app.walk.plan else ())
+
+
+async def test_a_pasted_command_is_checked_and_taken_over(tmp_path: Path) -> None:
+    app = app_on(DESKTOP, tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at(app, pilot, "flags")
+        app.walk_screen.open_paste()
+        await pilot.pause()
+        area = app.screen.query_one(TextArea)
+        area.text = "nothing of that kind here"
+        await push(app, pilot, "check")
+        await pilot.pause()
+        assert "no vLLM command was found" in said(app)
+        area.text = (
+            "I start it like this:\n\nvllm serve ~/models/x \\\n --max-model-len 4096 --max-num-seqs 3 \\\n"
+            " --disable-mm-warmup --seed 7 --api-key sk-planted\nand it works"
+        )
+        await push(app, pilot, "check")
+        await pilot.pause()
+        assert "refuses it" in said(app)
+        assert "--disable-mm-warmup" in said(app)
+        await push(app, pilot, "take")
+        await ready(app, pilot)
+        assert app.screen is app.walk_screen
+        assert app.walk.answers.get("max_model_len") == (4096, Layer.USER)
+        assert app.walk.answers.get("max_num_seqs") == (3, Layer.USER)
+        assert app.walk.answers.get("seed") is not None
+        assert not {"model", "api_key"} & app.walk.answers.keys()
+        assert app.walk_screen.view.field_of("max_model_len").control.value == "4096"
 
 
 # -- secrets ----------------------------------------------------------------------------------------------------

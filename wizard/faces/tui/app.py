@@ -239,8 +239,9 @@ def _last_words(app: WizardApp) -> None:
         from wizard.faces.writing import next_steps, written
 
         print(written(receipt), end="")
-        if plan.after:
+        left = app.wizard.to_type()
+        if left:
             print(_("Next:"))
-            print(next_steps(plan.after), end="")
+            print(next_steps(left), end="")
     else:
         print(_("Nothing was written. Your answers are kept: vllm-wizard goes on from them."))

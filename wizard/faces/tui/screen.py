@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -33,9 +34,9 @@ from wizard.faces.tui.views import (
     view_for,
 )
 from wizard.faces.tui.walk import Walk
-from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Rows
+from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows, Toggle
 from wizard.i18n import _
-from wizard.session import Layer
+from wizard.session import Layer, Value, expand
 
 if TYPE_CHECKING:
     from wizard.faces.tui.work import Wizard
@@ -257,6 +258,13 @@ class WalkScreen(Screen[None]):
 
     # -- editing ----------------------------------------------------------------------------------------------
 
+    def on_control_edited(self, event: Control.Edited) -> None:
+        view = self.view
+        if isinstance(event.source, Toggle) and event.source.id == "apply-wslconfig" and isinstance(view, ReviewView):
+            self.apply_wslconfig = event.source.value
+            self._refresh_changes(view)
+            self.show()
+
     def on_field_edited(self, event: Field.Edited) -> None:
         self._edited.add(event.field)
         self._settle_later()
@@ -301,6 +309,10 @@ class WalkScreen(Screen[None]):
             return True
         if reading.empty or reading.value is None:
             walk.forget(key)
+        elif item.question.kind == "path":
+            # The files lie on this machine, also when another one is planned for.
+            home = str(Path.home()) if key == "out_dir" and self.wizard.host_name else plan.machine.home
+            walk.answer(key, expand(str(reading.value), home))
         else:
             walk.answer(key, reading.value)
         assert walk.plan is not None
@@ -503,6 +515,8 @@ class WalkScreen(Screen[None]):
             await self.action_next()
         elif name == "back":
             await self.action_back()
+        elif name == "paste":
+            self.open_paste()
         elif name.startswith("move-"):
             self.wizard.move_button(name.removeprefix("move-"))
 
@@ -577,6 +591,22 @@ class WalkScreen(Screen[None]):
 
         self.app.push_screen(FlagDialog(row, self.walk.answers.get(dest) is not None, check), taken)
 
+    def open_paste(self) -> None:
+        """Paste a command: what it says is taken over as answers of one's own."""
+        from wizard.faces.tui.paste import PasteDialog
+
+        if self.walk.plan is not None:
+            self.app.push_screen(PasteDialog(self.walk.plan), self._pasted)
+
+    def _pasted(self, answers: Mapping[str, Value] | None) -> None:
+        if answers is None:
+            return
+        for key, value in answers.items():
+            self.walk.answer(key, value)
+        self.notify(_("Taken over: {names}").format(names=", ".join(sorted(answers)) or _("nothing")), timeout=5)
+        self.show()
+        self._files_later()
+
     # -- keys that open something -----------------------------------------------------------------------------
 
     def action_help(self) -> None:
@@ -611,6 +641,8 @@ class WalkScreen(Screen[None]):
         elif kind == "model":
             self.wizard.choose_model(name)
             self.go_to("model")
+        elif kind == "paste":
+            self.open_paste()
         elif kind == "theme":
             self.app.theme = name
 

@@ -19,7 +19,7 @@ from wizard.faces.tui.fields import Field
 from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, pad
 from wizard.faces.tui.walk import Walk
-from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, glyphs_of
+from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, Toggle, glyphs_of
 from wizard.i18n import N_, _, ngettext
 from wizard.steps import Step
 
@@ -546,6 +546,8 @@ class FlagsView(StepView):
         with Vertical(id="single-flags", classes="block"):
             yield Static(Content(_("Single flags")), classes="heading")
             yield Static(Content(_("Enter on a row changes that flag.")), classes="dim block")
+            with Horizontal(classes="row block", id="paste-row"):
+                yield PushButton(_("Paste a command you found"), id="paste")
             with Horizontal(classes="row block", id="filter-row"):
                 yield Static(Content(_("Filter")), classes="label")
                 yield LineInput(id="flag-filter", placeholder=_("part of a name or of its meaning"))
@@ -682,6 +684,7 @@ class ReviewView(StepView):
         self.changes: list[Any] = []
         self.written = False
         self.moved = False
+        self.may_apply = False  # whether the user's own .wslconfig can be changed from here
         self.applied = False  # .wslconfig is written in place, not as a proposal
         self.error = ""
 
@@ -689,6 +692,11 @@ class ReviewView(StepView):
         yield Panel(id="review-top", classes="block")
 
     def below(self) -> Iterator[Widget]:
+        with Vertical(id="apply-row", classes="block"):
+            with Horizontal(classes="row block"):
+                yield Static(Content(_("Change .wslconfig now")), classes="label")
+                yield Toggle(id="apply-wslconfig")
+            yield Panel(id="apply-note", classes="dim block")
         yield Rows(id="review-files", max_lines=8, opens=True)
         yield Panel(id="review-diff", classes="block")
 
@@ -708,11 +716,19 @@ class ReviewView(StepView):
         width = max((cell_len(short_path(c)) for c in self.changes), default=0)
         rows.set_rows([Row(c.path, change_drawer(c, width, self)) for c in self.changes])
         rows.display = bool(self.changes) and not self.written
+        self._show_apply(plan)
         out_dir = self.field_of("out_dir")
         if out_dir is not None:
             out_dir.display = not self.written
         self.query_one(".intro").display = not self.written
         self.draw_diff()
+
+    def _show_apply(self, plan: Plan) -> None:
+        row = self.query_one("#apply-row")
+        row.display = self.may_apply and not self.written and bool(plan.wsl_changes) and not plan.blockers
+        if row.display and plan.machine.wsl is not None:
+            told = _("Yes: {path} itself is changed, with a backup. No: a proposal is put into the folder above.")
+            self.query_one("#apply-note", Panel).put(Content(told.format(path=plan.machine.wsl.wslconfig_path)))
 
     def _top(self, plan: Plan, glyphs: Glyphs) -> Content:
         blocks: list[Content] = []

@@ -18,7 +18,7 @@ from wizard.faces.tui.dialogs import Ask, Entry
 from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.screen import WalkScreen
 from wizard.faces.tui.text import DIM, TEXT, Part, content
-from wizard.faces.tui.views import SLOW_S, MachineView, ModelView, MoveView, model_entries
+from wizard.faces.tui.views import SLOW_S, MachineView, ModelView, MoveView, ReviewView, model_entries
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import LineInput, Rows
 from wizard.i18n import _
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wizard.faces.tui.app import Start, WizardApp
     from wizard.facts import ProbeRun
     from wizard.models.info import FoundModel
+    from wizard.plan_types import Step as TypeNext
     from wizard.session import Session
 
 PATIENCE_S = 3.0  # so long Enter on the model step waits for the search
@@ -54,9 +55,12 @@ class Wizard:
         self.host = start.host
         name = str(getattr(start.host, "name", ""))
         self.host_name = "" if name in ("", resume.THIS_MACHINE) else name
-        answers = start.answers
-        if start.out_dir is not None:
-            answers = answers.with_value("out_dir", start.out_dir, Layer.CLI)
+        answers, out_dir = start.answers, start.out_dir
+        if out_dir is None and self.host_name and answers.get("out_dir") is None:
+            # A recorded machine's home is not here: its files go into a folder below this one.
+            out_dir = str(Path.cwd() / f"vllm-{self.host_name}")
+        if out_dir is not None:
+            answers = answers.with_value("out_dir", out_dir, Layer.CLI)
         self.walk = Walk(answers=answers, secrets=start.secrets or Secrets(), planner=planner)
         self.recipe_dirs = start.recipe_dirs
         self.first_step = start.first_step
@@ -391,10 +395,16 @@ class Wizard:
             return _("A number is needed.")
         return None
 
+    def may_apply_wslconfig(self) -> bool:
+        """Whether the user's own .wslconfig can be changed: on this machine itself, when it was found."""
+        wsl = self.walk.plan.machine.wsl if self.walk.plan is not None else None
+        return self.host_name == "" and wsl is not None and wsl.wslconfig_path is not None
+
     def palette_entries(self) -> list[Any]:
         walk, plan = self.walk, self.walk.plan
         entries = [Entry(f"step:{s.id}", _("step"), _(s.title), _(s.intro)) for s in walk.steps()]
         if plan is not None:
+            entries.append(Entry("paste:", _("flags"), _("Paste a command you found"), _("checked, and taken over")))
             entries += [Entry(f"flag:{r.dest}", _("flag"), r.flag, r.meaning) for r in plan.flag_rows]
             entries += [Entry(f"model:{m.key}", _("model"), m.name, m.note or m.where, m.key) for m in model_entries(plan) if m.selectable]
         words = {look.DARK.name: _("dark"), look.LIGHT.name: _("light"), look.ANSI.name: _("the terminal's own colours")}
@@ -451,6 +461,11 @@ class Wizard:
                 self.app.call_from_thread(self.app.notify, trouble, severity="warning")
 
         self.app.run_worker(work, thread=True, group="save")
+
+    def to_type(self) -> list[TypeNext]:
+        """What is left to type after the walk."""
+        view, plan = self.walk_screen.views.get("review"), self.walk.plan
+        return view.to_type(plan) if isinstance(view, ReviewView) and plan is not None else []
 
     def finish(self) -> None:
         self._may_leave(self._leave)
