@@ -1,6 +1,7 @@
 """A generated folder whose launch.sh starts the stand-in server, and a state folder of its own."""
 
 import contextlib
+import os
 import socket
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ def free_port() -> int:
 def own_state(tmp_path, monkeypatch):
     for name in ("STATE", "CACHE", "CONFIG", "DATA"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    monkeypatch.setenv("FAKE_OWNER", str(tmp_path))
     for name in ("FAKE_MODE", "VLLM_API_KEY", "HF_TOKEN"):
         monkeypatch.delenv(name, raising=False)
 
@@ -57,14 +59,12 @@ def host():
 
 @pytest.fixture(autouse=True)
 def nothing_left(tmp_path):
-    """No process of the stand-in outlives its test."""
-    before = {p.pid for p in psutil.process_iter()}
+    """No process that a test started outlives it; other tests may run at the same time."""
     yield
     left = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            words = " ".join(process.cmdline())
-            if process.pid not in before and ("fake_vllm.py" in words or "time.sleep(600)" in words):
-                left.append(words)
+            if process.pid != os.getpid() and process.environ().get("FAKE_OWNER") == str(tmp_path):
+                left.append(" ".join(process.cmdline()))
                 process.kill()
     assert not left

@@ -2,7 +2,7 @@
 
 FAKE_MODE chooses what goes wrong: "" (nothing), "fail:<text>" (prints the text as an engine error and exits 1),
 "hang" (never ready), "die" (exits 0 a while after it is ready), "deaf" (ignores SIGINT and SIGTERM), "engine-gone"
-(its engine process vanishes, the API process stays), "kv" (refuses a length over FAKE_KV_TOKENS), "flag" (refuses
+(its engine process vanishes, the API process stays), "kv" (refuses a length over FAKE_KV_TOKENS), "poison" (dies of the first request), "flag" (refuses
 ``--single-process``). FAKE_DELAY_S stretches the start.
 """
 
@@ -65,6 +65,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if not self.allowed():
+            return
+        if MODE == "poison":
+            say("EngineCore encountered a fatal error.", "EngineCore", "ERROR")
+            say("Traceback (most recent call last):", "EngineCore", "ERROR")
+            say('  File "/venv/vllm/v1/attention/backends/cpu_attn.py", line 1, in forward', "EngineCore", "ERROR")
+            say("RuntimeError: Unsupported CPU attention configuration: head_dim=16 isa=2", "EngineCore", "ERROR")
+            self.answer({"error": {"message": "EngineCore encountered an issue."}}, 500)
+            threading.Timer(0.3, lambda: os._exit(0)).start()
             return
         if self.path == "/v1/audio/transcriptions":
             self.answer({"text": "silence" if b"RIFF" in body else ""})

@@ -206,6 +206,14 @@ def test_never_in_a_circle(made, host, monkeypatch):
     assert len(set(marks)) == len(marks)
 
 
+def test_a_server_that_dies_of_its_first_request_does_not_count_as_running(made, host, monkeypatch):
+    monkeypatch.setenv("FAKE_MODE", "poison")
+    result, _shown = run(made(), host)
+    assert not result.proven
+    assert result.outcome.state == "died"
+    assert "Unsupported CPU attention" in (result.tries[0].diagnosis.findings[0].line or "")
+
+
 def test_an_unknown_failure_changes_nothing(made, host, monkeypatch):
     monkeypatch.setenv("FAKE_MODE", "fail:FrobnicationError: the frobnicator is out of order")
     result, shown = run(made(), host)

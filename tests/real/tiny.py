@@ -34,7 +34,7 @@ def safetensors(path: Path, shapes: dict[str, tuple[int, ...]], scale: float = 0
     path.write_bytes(struct.pack("<Q", len(head)) + head + b"".join(body))
 
 
-def config(kv_heads: int = 2, head_dim: int = 16, longest: int = 2048, **changes: object) -> dict[str, object]:
+def config(kv_heads: int = 2, head_dim: int = 64, longest: int = 2048, **changes: object) -> dict[str, object]:
     return {
         "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
         "num_attention_heads": kv_heads * 2, "num_key_value_heads": kv_heads, "head_dim": head_dim, "vocab_size": 512, "max_position_embeddings": longest,
@@ -92,6 +92,6 @@ def adapter(folder: Path, base: Path, rank: int = 8) -> Path:
     shapes: dict[str, tuple[int, ...]] = {}
     for layer in range(2):
         at = f"base_model.model.model.layers.{layer}.self_attn.q_proj."
-        shapes |= {at + "lora_A.weight": (rank, 64), at + "lora_B.weight": (64, rank)}
+        shapes |= {at + "lora_A.weight": (rank, 64), at + "lora_B.weight": (4 * 64, rank)}
     safetensors(folder / "adapter_model.safetensors", shapes)
     return folder

@@ -11,6 +11,8 @@ from wizard.launch.prove import Check
 from wizard.launch.run import Callbacks, Launch, Outcome
 from wizard.launch.target import Target, fingerprint, from_plan
 
+DYING_S = 5.0  # an engine that fails on a request takes the API process along within seconds
+
 if TYPE_CHECKING:
     from wizard.diagnose.engine import Diagnosis
     from wizard.host import Host
@@ -90,10 +92,13 @@ def launch(
         if outcome.ok:
             result = Result(current, outcome, plan, session, tries=tries)
             result.checks = current.prove(cancelled)
-            current.attempt(outcome)
-            if plan is not None:
-                result.calibration = repairs.calibrate(current.log_text(), plan, host)
-            return result
+            ended = _died_of_it(current, result.checks, cancelled)
+            if ended is None:
+                current.attempt(outcome)
+                if plan is not None:
+                    result.calibration = repairs.calibrate(current.log_text(), plan, host)
+                return result
+            outcome = ended
         diagnosis = repairs.examine(current.log_text(), target.release, host, outcome.returncode)
         asks.on_failure(current, outcome, diagnosis)
         step = None
@@ -113,3 +118,12 @@ def launch(
         plan, session = step.plan, step.session
         target = from_plan(plan, target.folder)
     return Result(current, outcome, plan, session, tries=tries)
+
+
+def _died_of_it(current: Launch, checks: list[Check], cancelled: Callable[[], bool]) -> Outcome | None:
+    """The end of a server that came up and then died of its first request; None when it goes on."""
+    if all(c.ok for c in checks):
+        return None
+    until = current.elapsed_s + DYING_S
+    ended = current.serve(lambda: current.elapsed_s > until or cancelled())
+    return ended if ended.state == "died" else None

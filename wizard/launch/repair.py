@@ -7,7 +7,7 @@ tried before in this round: so the loop ends by itself.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -285,10 +285,16 @@ def apply(repair: Repair) -> None:
 def calibrate(log: str, plan: Plan, host: Host) -> tuple[bool, str] | None:
     """Keep the memory figures of a good start for this machine; (match, in words), or None without figures."""
     from wizard import fit_calibrate
+    from wizard.fit import fit
 
     figures = fit_calibrate.read_log(log)
     if figures.empty or plan.fit is None or plan.fit_request is None or plan.model is None:
         return None
-    solved = fit_calibrate.solve(figures, plan.fit_request, plan.fit)
-    fit_calibrate.save(host, plan.fit_request, plan.model.repo_id or plan.model.source, solved)
-    return fit_calibrate.verdict(fit_calibrate.compare(figures, plan.fit))
+    request, predicted = plan.fit_request, plan.fit
+    if figures.cpu and figures.kv_cache_bytes:
+        # On a CPU the cache is as large as it was asked for (VLLM_CPU_KVCACHE_SPACE): no figure to predict.
+        request = replace(request, kv_cache_memory_bytes=figures.kv_cache_bytes)
+        predicted = fit(plan.model, request)
+    solved = fit_calibrate.solve(figures, request, predicted)
+    fit_calibrate.save(host, request, plan.model.repo_id or plan.model.source, solved)
+    return fit_calibrate.verdict(fit_calibrate.compare(figures, predicted))
