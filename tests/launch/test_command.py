@@ -191,7 +191,7 @@ case "$1 $2" in
   "compose version") echo v5 ;;
   "compose --file")
     case "$4" in
-      up) setsid bash "$(dirname "$3")/launch.sh" > "$STAND_IN/container.log" 2>&1 < /dev/null & echo $! > "$STAND_IN/main"; echo " vllm Pulled" ;;
+      up) : > "$STAND_IN/container.log"; setsid bash "$(dirname "$3")/launch.sh" > "$STAND_IN/container.log" 2>&1 < /dev/null & echo $! > "$STAND_IN/main"; echo " vllm Pulled" ;;
       down) kill -KILL -- "-$(cat "$STAND_IN/main")" ;;
     esac ;;
   "logs --follow") exec tail -n +1 -f "$STAND_IN/container.log" --pid "$(cat "$STAND_IN/main")" ;;

@@ -53,10 +53,11 @@ def machine() -> Any:
 
 
 @pytest.fixture(autouse=True)
-def own_folders(tmp_path, monkeypatch):
+def own_folders(venv, tmp_path, monkeypatch):
     for name in ("STATE", "CONFIG", "DATA"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv("VLLM_WIZARD_REAL_VENV", raising=False)  # vLLM warns of a VLLM_... that it does not know
     monkeypatch.setenv("VLLM_DO_NOT_TRACK", "1")
 
 

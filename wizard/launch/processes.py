@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-MARK = "VLLM_WIZARD_LAUNCH"  # the environment variable that names the launch
+# The environment variable that names the launch; vLLM warns of a VLLM_... that it does not know.
+MARK = "LAUNCHED_BY_VLLM_WIZARD"
 INTERRUPT_S = 20.0  # given to a Ctrl-C; a server that is loading weights takes that long
 TERMINATE_S = 8.0
 KILL_S = 10.0
