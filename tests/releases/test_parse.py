@@ -161,7 +161,7 @@ def test_whatever_the_catalogue_allows_is_accepted(data: st.DataObject) -> None:
         "choice": None, "flag": None, "optional_flag": None,
     }[option.kind]  # fmt: skip
     if option.kind == "list" and option.choices is None:
-        value = {"int": "3", "json": "{}"}.get(option.value_type, "n=p")
+        value = {"int": "3", "float": "0.5", "json": "{}"}.get(option.value_type, "n=p")
     if option.choices:
         value = next(c for c in option.choices if c != "None")
         if option.action == "StoreBoolean":
