@@ -83,6 +83,8 @@ async def written(app: Any, pilot: Any) -> None:
     if isinstance(view, ReviewView):
         view.written = True
         app.walk_screen.show()
+        await pilot.pause()
+        app.walk_screen.show()
 
 
 async def paste(app: Any, pilot: Any) -> None:

@@ -296,6 +296,29 @@ async def test_a_model_that_is_not_there_is_said_beside_the_line(tmp_path: Path)
         assert view.query_one("#models", Rows).cursor_key == "someone/unknown-model"
 
 
+async def test_choosing_in_the_list_forgets_what_was_typed(tmp_path: Path) -> None:
+    app = app_on(DESKTOP, tmp_path)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await at(app, pilot, "model")
+        view = app.walk_screen.view
+        assert isinstance(view, ModelView)
+        typed = view.query_one("#typed", LineInput)
+        typed.focus()
+        typed.value = "/nowhere/at/all"
+        await pilot.press("enter")
+        await ready(app, pilot)
+        assert view.error
+        view.query_one("#models", Rows).focus()
+        await pilot.press("up")
+        await pilot.pause(0.25)
+        await ready(app, pilot)
+        assert typed.value == ""
+        assert view.error == ""
+        await pilot.press("enter")
+        await ready(app, pilot)
+        assert app.walk.step_id != "model"
+
+
 async def test_moving_through_the_models_plans_anew() -> None:
     app = fake_app()
     async with app.run_test(size=(100, 40)) as pilot:

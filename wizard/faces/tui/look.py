@@ -340,6 +340,7 @@ Screen { background: $background; color: $wz-text; layers: base over; }
 CSS = """
 VerticalScroll { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
 #plan-text { height: auto; padding: 0 1 0 0; }
+.-written #plan { display: none; }  /* what to type next needs the room */
 #steps { height: 1fr; }
 StepView { height: 1fr; padding: 0 0 0 1; background: $surface; scrollbar-gutter: stable; }
 StepView .inner { height: auto; padding: 0 1 0 0; }

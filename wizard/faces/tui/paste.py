@@ -28,6 +28,8 @@ LEFT_OUT = frozenset({"model_tag", "model", "api_key", "hf_token", "host"})
 class PasteDialog(Dialog[Mapping[str, Value]]):
     """Gives the answers that the pasted command stands for, once they are taken over."""
 
+    full = True
+
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.plan = plan

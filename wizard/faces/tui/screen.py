@@ -113,6 +113,7 @@ class WalkScreen(Screen[None]):
         self.busy = False  # a step change is under way
         self._next_pending = False
         self._settle: Timer | None = None
+        self._resized: Timer | None = None
         self._edited: set[Field] = set()
         self._files: list[tuple[str, str]] = []
         self._files_timer: Timer | None = None
@@ -161,7 +162,10 @@ class WalkScreen(Screen[None]):
             self.query_one("#too-small", Panel).put(
                 Content(told.format(w=width, h=height, mw=SMALLEST[0], mh=SMALLEST[1]))
             )
-        self.call_after_refresh(self.show)
+        # Texts are folded by hand in places: once the zones have their new sizes, they are made anew.
+        if self._resized is not None:
+            self._resized.stop()
+        self._resized = self.set_timer(0.06, self.show)
 
     # -- showing ----------------------------------------------------------------------------------------------
 
@@ -200,12 +204,14 @@ class WalkScreen(Screen[None]):
             rail.put(panes.rail(walk, glyphs, max(12, rail.size.width or 18)))
         view = self.view
         next_label = _(view.next_label) if view is not None else _("Next")
-        if isinstance(view, ReviewView) and view.written:
+        written = isinstance(view, ReviewView) and view.written
+        self.set_class(written, "-written")
+        if written:
             next_label = _("Finish")
         self.query_one("#next", PushButton).rename(f"{next_label} {glyphs.right}")
         back = self.query_one("#back", PushButton)
         back.rename(f"{glyphs.left} {_('Back')}")
-        back.display = walk.neighbour(-1) is not None and not (isinstance(view, ReviewView) and view.written)
+        back.display = walk.neighbour(-1) is not None and not written
         self._show_more()
 
     def _show_more(self) -> None:
@@ -747,6 +753,7 @@ class WalkScreen(Screen[None]):
             view.scroll_home(animate=False)
             return
         view.written, view.error = True, ""
+        self.call_after_refresh(self.show)  # once more, in the room that the plan's zone gave up
         moved = self.wizard.move_view()
         view.moved = moved is not None and moved.state in ("done", "running", "preparing")
         self.walk.visited.add("review")

@@ -313,14 +313,16 @@ def wrapped(text: str, width: int, indent: int, style: str) -> list[Content]:
 
 
 def next_steps(steps: Sequence[TypeNext], width: int) -> Content:
-    """What to type, in order, with what each does. Commands are not folded: they are to be copied."""
+    """What to type, in order, with what each does."""
     blocks: list[Content] = []
     for number, item in enumerate(steps, 1):
         lines = [content([(f"{number}. ", f"bold {ACCENT}"), (item.title, BOLD)])]
         if item.commands and item.where != "linux":
             lines += wrapped(where_text(item.where), width, 3, DIM)
-        lines += [Content.styled("     " + line, ACCENT) for c in item.commands for line in c.splitlines()]
-        lines += wrapped(item.consequence, width, 3, WARN)
+        lines += [hanging("     " + line, width, 7, ACCENT) for c in item.commands for line in c.splitlines()]
+        # What ends running work is said in the colour of a warning.
+        drastic = any("--shutdown" in c for c in item.commands)
+        lines += wrapped(item.consequence, width, 3, WARN if drastic else DIM)
         blocks.append(join(lines))
     return Content("\n\n").join(blocks)
 

@@ -266,6 +266,9 @@ class ModelView(StepView):
     def typed(self) -> str:
         return self.query_one("#typed", LineInput).value.strip()
 
+    def forget_typed(self) -> None:
+        self.query_one("#typed", LineInput).value = ""
+
     def set_error(self, message: str) -> None:
         self.error = message
         box = self.query_one("#model-error", Panel)
@@ -346,6 +349,7 @@ class ModelEntry:
     note: str = ""
     recommended: bool = False
     selectable: bool = True
+    slow: bool = False  # it lies on a slow mount
 
 
 _ORIGINS = {
@@ -379,6 +383,7 @@ def model_entries(plan: Plan, so_far: Sequence[FoundModel] | None = None) -> lis
             ModelEntry(
                 model.path, model.name, "here", text.gib(model.size_bytes) if model.size_bytes is not None else "", where, trouble,
                 choice.note if choice else "", bool(choice and choice.recommended), model.complete,
+                model.mount_kind in ("windows-drive", "network"),
             )
         )  # fmt: skip
         seen.add(model.path)
@@ -415,11 +420,12 @@ _GROUPS = {"here": N_("On this machine"), "recipe": N_("Recipes (downloaded at t
 def _model_rows(entries: list[ModelEntry], view: Widget) -> list[Row]:
     rows: list[Row] = []
     group = ""
+    roomy = {e.group for e in entries if e.trouble or e.slow}
     for entry in entries:
         if entry.group != group:
             group = entry.group
             rows.append(Row(f"#{group}", _group_drawer(_(_GROUPS[group])), selectable=False))
-        rows.append(Row(entry.key, _model_drawer(entry, view), entry.selectable))
+        rows.append(Row(entry.key, _model_drawer(entry, view, entry.group in roomy), entry.selectable))
     return rows
 
 
@@ -427,13 +433,17 @@ def _group_drawer(title: str) -> Any:
     return lambda width, cursor, chosen: [Content.styled(title, f"bold {ACCENT}")]
 
 
-def _model_drawer(entry: ModelEntry, view: Widget) -> Any:
+def _model_drawer(entry: ModelEntry, view: Widget, roomy: bool) -> Any:
+    """``roomy``: the last column has more to say than an origin in some row of the group."""
+
     def draw(width: int, cursor: bool, chosen: bool) -> list[Content]:
         glyphs = glyphs_of(view)
         mark = glyphs.radio_on if chosen else glyphs.radio_off if entry.selectable else glyphs.blocked
         mark = mark.ljust(len(glyphs.radio_on)) + " "
         tail = entry.trouble or entry.where
-        tail_width = (12 if entry.trouble else 8) if width < 56 else 21 if width < 80 else 40
+        tail_width = (12 if roomy else 8) if width < 56 else 21 if width < 80 else 40
+        if entry.slow and not entry.trouble and tail_width <= 12:
+            tail = _("slow drive")
         name_width = max(10, width - len(mark) - 10 - tail_width - 2)
         name = entry.name if cell_len(entry.name) <= name_width else entry.name.rsplit("/", 1)[-1]
         name = text.clip_middle(name, name_width, glyphs.ellipsis)
@@ -442,7 +452,7 @@ def _model_drawer(entry: ModelEntry, view: Widget) -> Any:
             (mark, ACCENT if chosen else DIM),
             (pad(name, name_width, glyphs.ellipsis), style),
             (f"{entry.size:>10}  ", TEXT if entry.selectable else DIM),
-            (clip(tail, tail_width, glyphs.ellipsis), WARN if entry.trouble or "slow" in tail else DIM),
+            (clip(tail, tail_width, glyphs.ellipsis), WARN if entry.trouble or entry.slow else DIM),
         ]
         return [content(parts)]
 

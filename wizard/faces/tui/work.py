@@ -301,6 +301,8 @@ class Wizard:
         view = self._model_view()
         if view is not None:
             view.set_error("")
+            if not typed:
+                view.forget_typed()  # what is chosen in the list counts, not what was typed before
         if source in session.models:
             self._model_read(source, session, "", typed)
             return
@@ -432,6 +434,8 @@ class Wizard:
         walk.answers = Answers(file=dict(saved.answers), cli=walk.answers.cli, user=walk.answers.user)
         if self.first_step is None and saved.step:
             self.first_step = saved.step
+            order = [s.id for s in STEPS]
+            walk.visited.update(order[: order.index(saved.step)] if saved.step in order else ())
         if walk.session is not None:
             walk.use(walk.session)
             wanted = walk.answers.get("model")
