@@ -50,6 +50,18 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
+@pytest.mark.parametrize(
+    "words", [["--release", "abc"], ["--set", "enable_lora=maybe"], ["--set", "max_num_batched_tokens=many"]]
+)
+def test_a_value_that_no_release_takes_is_bad_input(
+    words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "--json", "--machine", NATIVE, *words]) == 2
+    out, err = told(capfd)
+    assert out == ""
+    assert words[-1].rpartition("=")[2] in err or words[-1].partition("=")[0].replace("_", "-") in err
+
+
 # -- detect -------------------------------------------------------------------------------------------------------
 
 

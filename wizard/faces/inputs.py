@@ -192,6 +192,16 @@ def check_answers(session: Session, plan: Plan) -> None:
     What only this machine speaks against (a port in use, a runtime that is not installed) is left to the
     plan, which says so as a warning or blocker: the answer itself is well formed.
     """
+    from wizard import releases
+
+    pinned = session.answers.get("release")
+    if pinned is not None:
+        releases.load(str(pinned[0]))  # says what a release is called, when this is none
+    if session.answers.keys() - QUESTIONS.keys():
+        # Only options that were set by hand can be refused: the wizard's own are held against the release before.
+        for blocker in plan.blockers:
+            if blocker.code == "flag_refused":
+                raise BadInput(f"{blocker.title} {blocker.detail}")
     for key in sorted(session.answers.keys() & QUESTIONS.keys()):
         given = session.answers.get(key)
         assert given is not None
