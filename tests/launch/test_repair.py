@@ -307,3 +307,11 @@ def test_secrets_stay_in_their_file(made, host, monkeypatch):
     texts = [p.read_text() for p in record.state_folder().rglob("*") if p.is_file()]
     assert not any("hf_notarealtoken" in t for t in texts)
     assert env.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("log", ["", "(APIServer pid=1) WARNING 11-30 09:07:36 [interface.py:1457] Unknown vLLM environment variable detected: VLLM_OLD\n"])
+@pytest.mark.parametrize("code", [-9, 137])
+def test_killed_without_a_word(host, log, code):
+    found = repair.examine(log, "0.32.0", host, code)
+    assert found.findings[0].cause == "host_oom_killed"
+    assert repair.examine("", "0.32.0", host, 1).findings == []

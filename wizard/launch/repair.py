@@ -55,8 +55,9 @@ def examine(log: str, release: str | None, host: Host, returncode: int | None = 
     if stopped is not None:
         # The script's checks come before vLLM: nothing after them has run.
         found.findings = [stopped]
-    if not found.findings and returncode in KILLED:
-        found.findings = [_killed()]
+    if returncode in KILLED and all(" WARNING " in (f.line or "") for f in found.findings):
+        # A warning is not what killed it.
+        found.findings = [_killed(), *found.findings]
     machine.look(host, found)
     return found
 
