@@ -337,3 +337,20 @@ def test_another_server_on_the_port_is_not_taken_for_this_one(target, host, quic
         assert second.wait().state == "failed"
     finally:
         first.stop()
+
+
+@pytest.mark.parametrize(
+    ("words", "engine"),
+    [
+        (["VLLM::EngineCore"], True),
+        (["VLLM::EngineCore_DP1"], True),
+        (["VLLM::Worker_TP0"], False),
+        (["bash", "/home/user/EngineCore/launch.sh"], False),
+        ([], False),
+    ],
+)
+def test_the_engine_is_known_by_its_title(words, engine):
+    from types import SimpleNamespace
+
+    process = SimpleNamespace(cmdline=lambda: words, name=lambda: "python")
+    assert processes.has_engine([process]) is engine

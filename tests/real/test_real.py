@@ -109,10 +109,10 @@ def test_sigkill(serve, title):
             launch = starts[-1]
             for process in processes.members(launch._leader, launch.id):
                 try:
-                    words = " ".join(process.cmdline()) + process.name()
+                    words = process.cmdline()
                 except psutil.Error:
                     continue
-                if title in words:
+                if words and words[0].startswith(f"VLLM::{title}"):
                     killed.append(process.pid)
                     process.send_signal(signal.SIGKILL)
 
@@ -194,7 +194,7 @@ def test_sigterm_to_the_engine_while_starting_is_no_endless_wait(serve):
         if event.stage == "weights" and not hit:
             for process in processes.members(starts[-1]._leader, starts[-1].id):
                 try:
-                    if "EngineCore" in " ".join(process.cmdline()) + process.name():
+                    if processes.has_engine([process]):
                         hit.append(process.pid)
                         process.send_signal(signal.SIGTERM)
                 except psutil.Error:
@@ -215,7 +215,7 @@ def test_the_death_of_the_engine_while_serving_is_seen(serve):
     assert result.proven
     for process in processes.members(result.launch._leader, result.launch.id):
         try:
-            if "EngineCore" in " ".join(process.cmdline()) + process.name():
+            if processes.has_engine([process]):
                 process.send_signal(signal.SIGKILL)
         except psutil.Error:
             continue

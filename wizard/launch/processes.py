@@ -123,10 +123,15 @@ def has_engine(processes: Iterable[Any]) -> bool:
 
     for process in processes:
         with contextlib.suppress(psutil.Error, OSError):
-            title = " ".join(process.cmdline()[:2]) or process.name()
-            if "EngineCore" in title or "DPCoordinator" in title:
+            # The first word alone: a folder may be called anything.
+            if is_engine_title((process.cmdline() or [process.name()])[0]):
                 return True
     return False
+
+
+def is_engine_title(title: str) -> bool:
+    """Whether a process calls itself vLLM's engine: "VLLM::EngineCore", with "_DP0" and the like behind."""
+    return title.startswith(("VLLM::EngineCore", "VLLM::DPCoordinator"))
 
 
 def stop(
