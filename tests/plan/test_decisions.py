@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.plan.conftest import bare, session_of
 from wizard import releases
+from wizard.facts import GpuStack, Vendor, known, unknown
 from wizard.models.info import ModelInfo
 from wizard.outputs import files
 from wizard.plan import plan
@@ -310,3 +311,20 @@ def test_what_the_plan_would_refuse_is_said_beside_the_field(name: str, key: str
     made = plan(bare(name))
     assert QUESTIONS[key].error(made, value)
     assert QUESTIONS[key].error(made, made.value(key)) is None
+
+
+def test_an_intel_card_gets_the_image_for_it() -> None:
+    session = bare("native-rtx5090")
+    card = replace(
+        session.machine.gpu.gpus[0], name="Intel(R) Arc(TM) Pro B60", vendor=Vendor.INTEL, vram_total_bytes=known(24 << 30, "test"),
+        vram_free_bytes=known(23 << 30, "test"), compute_capability=unknown("not an NVIDIA GPU"),
+    )  # fmt: skip
+    stack = GpuStack((card,), Vendor.INTEL)
+    made = plan(replace(session, machine=replace(session.machine, gpu=stack)))
+    assert made.blockers == ()
+    assert made.device == "intel"
+    assert (made.image_reference or "").startswith("vllm/vllm-openai-xpu:v")
+    text = {f.path: f.content.decode() for f in files(made)}
+    assert "/dev/dri" in text["compose.yaml"]
+    assert "--device /dev/dri" in text["launch.sh"]
+    assert "nvidia" not in text["compose.yaml"]

@@ -94,6 +94,8 @@ def compose_file(plan: Plan) -> FileSpec:
         else:
             out += ["    devices:", "      - /dev/kfd", "      - /dev/dri", "    group_add:", "      - video"]
         out += ["    security_opt:", "      - seccomp=unconfined"]
+    elif plan.device == "intel":
+        out += ["    devices:", "      - /dev/dri"]
     elif plan.device == "cpu":
         say(
             _(

@@ -148,6 +148,8 @@ def _docker_option_rows(plan: Plan) -> list[tuple[list[str], str]]:
             )
         else:
             rows.append((["--gpus", "all"], ""))
+    elif plan.device == "intel":
+        rows.append((["--device", "/dev/dri"], ""))
     elif plan.device == "amd" and plan.machine.is_wsl2:
         rows.append((["--device", "/dev/dxg", "--security-opt", "seccomp=unconfined"], ""))
     elif plan.device == "amd":
@@ -214,6 +216,13 @@ def _checks(plan: Plan) -> list[str]:
             [
                 "[ -e /dev/kfd ] || fail "
                 + bash_word(_("There is no /dev/kfd: the AMD GPU driver is not loaded."))
+            ]
+        )
+    elif plan.device == "intel":
+        out += _indent(
+            [
+                "[ -e /dev/dri ] || fail "
+                + bash_word(_("There is no /dev/dri: the Intel GPU driver is not loaded."))
             ]
         )
     if plan.runtime == "docker":

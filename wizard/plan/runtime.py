@@ -45,12 +45,14 @@ class Needs:
 
 
 def device_of(machine: Machine) -> str:
-    """What the model runs on: "nvidia", "amd" or "cpu"."""
+    """What the model runs on: "nvidia", "amd", "intel" (a card with memory of its own) or "cpu"."""
     vendors = {g.vendor for g in machine.gpu.gpus}
     if Vendor.NVIDIA in vendors:
         return "nvidia"
     if Vendor.AMD in vendors:
         return "amd"
+    if any(g.vendor is Vendor.INTEL and g.vram_total_bytes.value for g in machine.gpu.gpus):
+        return "intel"
     return "cpu"
 
 
@@ -168,6 +170,8 @@ def local_objection(machine: Machine, device: str) -> str | None:
     """Why a local environment cannot be made here, or None."""
     if machine.system in (SystemKind.WINDOWS, SystemKind.MACOS):
         return _("vLLM has no build for this system")
+    if device == "intel":
+        return _("vLLM publishes no ready build for Intel GPUs but its Docker image")
     if machine.vllm or machine.python.uv.known:
         return None
     if not machine.python.version.known:

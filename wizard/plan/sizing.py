@@ -56,7 +56,7 @@ class Sized:
 
 def usable_gpus(machine: Machine, device: str) -> tuple[Gpu, ...]:
     """The GPUs that can serve together: of the vendor, with known size, all like the largest group."""
-    vendor = {"nvidia": Vendor.NVIDIA, "amd": Vendor.AMD}.get(device)
+    vendor = {"nvidia": Vendor.NVIDIA, "amd": Vendor.AMD, "intel": Vendor.INTEL}.get(device)
     gpus = [g for g in machine.gpu.gpus if g.vendor == vendor and g.vram_total_bytes.value]
     if not gpus:
         return ()
