@@ -98,6 +98,8 @@ def _ended(wizard: Wizard, state: str, message: str) -> None:
         return
     view.state, view.message = state, message
     _draw(wizard, view)
+    if wizard.walk.step_id == "review":
+        wizard.walk_screen.show()
     if wizard.walk.step_id != "move":
         words = {"done": _("The model was copied and verified."), "failed": message, "cancelled": _("Copying was stopped.")}
         wizard.app.notify(words[state], severity="error" if state == "failed" else "information", timeout=8)

@@ -181,6 +181,8 @@ class WalkScreen(Screen[None]):
         view = self.view
         with self.app.batch_update():
             if view is not None and view.is_mounted:
+                if isinstance(view, ReviewView):
+                    view.moved = self.wizard.moved()
                 view.show(walk)
             self.show_frame()
             self._show_plan()
@@ -754,8 +756,6 @@ class WalkScreen(Screen[None]):
             return
         view.written, view.error = True, ""
         self.call_after_refresh(self.show)  # once more, in the room that the plan's zone gave up
-        moved = self.wizard.move_view()
-        view.moved = moved is not None and moved.state in ("done", "running", "preparing")
         self.walk.visited.add("review")
         self.wizard.receipt = receipt
         self.wizard.save()

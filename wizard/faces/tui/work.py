@@ -360,6 +360,11 @@ class Wizard:
         view = self.walk_screen.views.get("move")
         return view if isinstance(view, MoveView) else None
 
+    def moved(self) -> bool:
+        """Whether the model was copied and proven in this walk."""
+        view = self.move_view()
+        return view is not None and view.state == "done"
+
     def copying(self) -> str:
         """How far a running copy is, in a few words; "" when none runs."""
         view = self.move_view()
