@@ -109,12 +109,15 @@ def is_running(kept: record.Record, host: Host) -> bool:
     return kept.leader is not None and processes.is_alive(kept.leader)
 
 
-def compose_command(target: Target, container: str) -> list[str]:
-    """Brings the service up and shows its log until it ends: image layers and start-up in one stream."""
+def compose_command(target: Target, container: str, up_file: Path) -> list[str]:
+    """Brings the service up and shows its log until it ends: image layers and start-up in one stream.
+
+    ``up_file`` is made in between: before it, a container of that name is an older one."""
     from wizard.outputs.quoting import bash_line
 
     up = bash_line(["docker", "compose", "--file", str(target.compose), "up", "--detach"])
-    return ["bash", "-c", f"{up} && exec {bash_line(['docker', 'logs', '--follow', container])}"]
+    follow = bash_line(["docker", "logs", "--follow", container])
+    return ["bash", "-c", f"{up} && : > {bash_line([str(up_file)])} && exec {follow}"]
 
 
 def compose_exit(container: str, host: Host) -> int | None:

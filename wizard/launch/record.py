@@ -76,6 +76,7 @@ def new_log(identity: str) -> Path:
     old = sorted(folder.glob("*.log"))
     for path in old[: max(0, len(old) - KEPT_LOGS + 1)]:
         with contextlib.suppress(OSError):
+            path.with_suffix(".up").unlink(missing_ok=True)
             path.unlink()
     stamp = time.strftime("%Y%m%dT%H%M%S")
     number = 0

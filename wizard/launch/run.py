@@ -8,6 +8,7 @@ full-screen face runs it in a worker thread, the plain one in its own.
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -32,6 +33,7 @@ STATE_S = 1.0  # between two questions to systemd or Docker
 UNBOUNDED_S = 4 * 3600.0  # for what the network decides: an image, an environment, a download
 ENGINE_GONE_S = 20.0  # an API process whose engine vanished never gets ready (measured on 0.32)
 READ_BYTES = 1 << 20
+LAST_LINES_S = 1.5
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ class Launch:
         elif self.way == "compose":
             container = detach.container_of(self.target) or self.target.container or "vllm"
             kept = replace(kept, container=container)
-            self._spawn(detach.compose_command(self.target, container), self.log, self.id + ".log")
+            self._spawn(detach.compose_command(self.target, container, self.log.with_suffix(".up")), self.log, self.id + ".log")
         else:
             self._spawn(["bash", str(self.target.script)], self.log, self.id)
             assert self._leader is not None
@@ -290,9 +292,10 @@ class Launch:
         self._asked_at = now
         assert self.record is not None
         if self.way == "compose":
-            ended = detach.compose_exit(self.record.container or "", self.host)
-            # Without a container its log's follower tells: compose itself failed.
-            return ended if ended is not None or code in (None, 0) else int(code)
+            if self.log is None or not self.log.with_suffix(".up").exists():
+                # Compose itself is at work (pulling), or failed.
+                return None if code in (None, 0) else int(code)
+            return detach.compose_exit(self.record.container or "", self.host)
         assert self.record.unit is not None
         main, ended = detach.unit_state(self.record.unit, self.host)
         if main is not None and self._leader is None:
@@ -326,6 +329,10 @@ class Launch:
         seconds = self.elapsed_s
         if self._memory is not None:
             self._memory.end()
+        if self.way == "compose" and code is not None:
+            # The last lines, with the reason, may still be on their way.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(LAST_LINES_S)
         if code is None or self.way != "script":
             self.stop(now=lambda: True)
         elif self._leader is not None:
