@@ -336,6 +336,22 @@ async def test_moving_through_the_models_plans_anew() -> None:
         assert app.walk.answers.get("model") is None
 
 
+async def test_the_reason_behind_every_memory_figure_is_one_key_away(tmp_path: Path) -> None:
+    from wizard.faces.tui import panes
+
+    app = app_on(DESKTOP, tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "model")
+        await pilot.press("f2")
+        await ready(app, pilot)
+        plan = app.walk.plan
+        assert plan is not None
+        assert plan.fit is not None
+        shown = panes.whole_plan(app.walk, app.glyphs, 70, ()).plain
+        assert plan.fit.lines
+        assert all(line.reason in shown for line in plan.fit.lines)
+
+
 # -- moving -----------------------------------------------------------------------------------------------------
 
 

@@ -151,12 +151,30 @@ def whole_plan(walk: Walk, glyphs: Glyphs, width: int, files: Sequence[tuple[str
         blocks.append(join([heading(_("Blockers"), "", width), text.problems(plan.blockers, glyphs, width)]))
     if plan.warnings:
         blocks.append(join([heading(_("Warnings"), "", width), text.problems(plan.warnings, glyphs, width)]))
+    if plan.fit is not None and plan.fit.lines:
+        blocks.append(join([heading(_("Memory, line by line"), "", width), memory_lines(plan)]))
     blocks.append(join([heading(_("Why"), "", width), decisions(plan)]))
     if plan.env:
         blocks.append(join([heading(_("Environment variables"), "", width), environment(plan.env)]))
     if plan.notes:
         blocks.append(join([heading(_("Notes"), "", width), *[content([(f"{glyphs.bullet} {n}", TEXT)]) for n in plan.notes]]))
     return Content("\n\n").join(blocks)
+
+
+def memory_lines(plan: Plan) -> Content:
+    """Every part of the budget with what it is and where its figure comes from."""
+    assert plan.fit is not None
+    lines = []
+    for line in plan.fit.lines:
+        name = line.key.replace("_", " ")
+        lines.append(content([(name, ACCENT), (f" = {text.gib(line.bytes)}", BOLD), ("\n  " + line.reason if line.reason else "", DIM)]))
+    tokens = plan.fit.kv_cache_tokens
+    if tokens.best > 0 and plan.fit.certain:
+        span = _("{best:,} tokens, between {low:,} and {high:,}").format(
+            best=int(tokens.best), low=max(0, int(tokens.low)), high=int(tokens.high)
+        )
+        lines.append(content([(_("KV cache holds"), ACCENT), (" = " + span, BOLD)]))
+    return join(lines)
 
 
 def decisions(plan: Plan) -> Content:
