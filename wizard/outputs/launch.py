@@ -416,7 +416,7 @@ def _run_docker(plan: Plan) -> list[str]:
 
 
 def _say_ready() -> str:
-    text = _("It is ready when it says “Application startup complete”: http://{address}:{port}/v1")
+    text = _("Once the model is loaded, the API answers at http://{address}:{port}/v1")
     return f"say {message(text, address='address', port='port')}"
 
 
