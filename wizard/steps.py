@@ -8,7 +8,7 @@ with the plan's reason; so all faces propose the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from wizard.counts import parse_count
@@ -677,7 +677,3 @@ def table() -> list[dict[str, Any]]:
         for s in STEPS
         for q in s.questions
     ]
-
-
-def with_secret(session: Session, key: str, value: str | None) -> Session:
-    return replace(session, secrets=session.secrets.with_value(key, value))

@@ -328,3 +328,18 @@ def test_an_intel_card_gets_the_image_for_it() -> None:
     assert "/dev/dri" in text["compose.yaml"]
     assert "--device /dev/dri" in text["launch.sh"]
     assert "nvidia" not in text["compose.yaml"]
+
+
+def test_a_typed_model_does_not_make_all_others_be_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import wizard.plan as room
+
+    session = bare("native-rtx5090")
+    plan(session)
+
+    def again(*_args: object) -> object:
+        raise AssertionError("judged again")
+
+    monkeypatch.setattr(room, "candidates", again)
+    variant = next(v for _r, v in session.recipes.variants() if v.model_id == "Qwen/Qwen3-VL-8B-Instruct")
+    typed = session.with_model(variant.model_id, variant.model_info()).answer("model", variant.model_id)
+    assert plan(typed).value("model") == variant.model_id

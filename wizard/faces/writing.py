@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wizard.errors import WizardError
 from wizard.i18n import _
 from wizard.session import SECRET_ENV, Session
 
@@ -60,14 +59,6 @@ def changes_for(
 def without_copying(plan: Plan) -> Plan:
     """The plan without the step that copies the proposed .wslconfig: it is written in place."""
     return replace(plan, after=tuple(step for step in plan.after if step.key != "copy_wslconfig"))
-
-
-def require_can_write(plan: Plan) -> None:
-    """Raise WizardError with all blockers when there is nothing that could be written."""
-    if plan.blockers:
-        raise WizardError(
-            _("Nothing was written: this cannot work yet.") + "\n" + notices(plan.blockers).rstrip()
-        )
 
 
 def shown_diff(change: Change, plan: Plan) -> str:

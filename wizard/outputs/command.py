@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from wizard.plan_types import Plan
 
-CONTAINER_PORT = 8000
-
 # Seconds allowed for what does not depend on the size: import, compile, CUDA graphs, warm-up. Measured starts
 # of vLLM 0.2x to 0.3x on one GPU take 40 to 180 s for it; doubled, since a health check must not be hasty.
 BASE_START_SECONDS = 360

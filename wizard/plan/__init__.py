@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from wizard.recipes import Recipe, Variant
 
 GIB = 1 << 30
-# Problems of the machine that only matter for one way of running vLLM.
-DOCKER_PROBLEMS = "docker"
 # Three processes with PyTorch in each: 2.5 GiB was measured for a tiny model on vLLM 0.32.0; more with a real one.
 CPU_PROCESS_BYTES = int(3.5 * GIB)
 MOVE_RATE = 150e6  # bytes a second from a Windows drive: public reports say 60 to 250 MB/s
@@ -279,7 +277,9 @@ _ranked: dict[tuple[int, ...], tuple[tuple[Any, ...], tuple[Candidate, ...]]] = 
 
 def ranked(session: Session, bed: Bed, needs: rt.Needs) -> tuple[Candidate, ...]:
     """The candidates, remembered: they do not change with an answer, and judging them all takes a while."""
-    held = (session.machine, session.recipes, session.found, session.models)
+    # Of the models only those count that lie here: one that is typed in changes no other's place.
+    lying = (session.models.get(found.path) for found in session.found)
+    held = (session.machine, session.recipes, session.found, *lying)
     key = (
         *(id(x) for x in held),
         hash((bed.device, bed.release, tuple(g.index for g in bed.gpus))),
@@ -300,8 +300,7 @@ def _choose_model(
 ) -> tuple[ModelInfo | None, tuple[Recipe, Variant] | None, tuple[Candidate, ...]]:
     session = draft.session
     hopeless = any(b.severity is Severity.BLOCKER for b in draft.machine.problems)
-    newest_needs = needs
-    found = () if hopeless and draft.answered("model") is None else ranked(session, bed, newest_needs)
+    found = () if hopeless and draft.answered("model") is None else ranked(session, bed, needs)
     draft.choices["model"] = choices(found)
     best = next((c for c in found if c.fits), None)
     given = draft.answered("model")

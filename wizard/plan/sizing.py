@@ -105,8 +105,8 @@ def size(
 ) -> Sized:
     """Values for ``info`` on ``bed``: what the user chose stays, the rest is fitted around it."""
     values: dict[str, tuple[Value, str]] = {}
-    values["gpu_memory_utilization"] = utilization(bed)
-    share = _float(chosen.get("gpu_memory_utilization"), float(utilization(bed)[0]))
+    values["gpu_memory_utilization"] = proposed, _why = utilization(bed)
+    share = _float(chosen.get("gpu_memory_utilization"), proposed)
     fitter = _Fitter(info, _request(info, bed, intent, chosen, extra, share))
     target = _target_length(info, intent, chosen)
     seqs: int | None = _optional_int(chosen.get("max_num_seqs")) or intent.seqs

@@ -13,7 +13,6 @@ from wizard.plan.sizing import Sized
 
 GIB = 1 << 30
 MEMORY, SWAP, PROCESSORS = "wsl2.memory", "wsl2.swap", "wsl2.processors"
-IDLE = ("wsl2.vmIdleTimeout", "general.instanceIdleTimeout")
 
 
 def plan_wsl(
