@@ -228,12 +228,12 @@ def test_windows_forms(text: str, expected: str | None) -> None:
 def test_windows_paths_by_the_mounts() -> None:
     mounts = [
         Mount("/mnt/c", "9p", K.WINDOWS_DRIVE, "C:\\", windows_path="C:\\"),
-        Mount("/work", "9p", K.WINDOWS_DRIVE, "C:\\w", windows_path="C:\\Users\\me\\Work"),
+        Mount("/data", "9p", K.WINDOWS_DRIVE, "C:\\w", windows_path="C:\\Users\\me\\Data"),
         Mount("/nas", "9p", K.NETWORK, "x", windows_path="\\\\nas\\x"),
     ]
     assert to_linux_path("C:\\Users\\me", mounts) == "/mnt/c/Users/me"
-    assert to_linux_path("c:\\users\\ME\\work\\a b", mounts) == "/work/a b"
-    assert to_linux_path("C:/Users/me/Workshop", mounts) == "/mnt/c/Users/me/Workshop"
+    assert to_linux_path("c:\\users\\ME\\data\\a b", mounts) == "/data/a b"
+    assert to_linux_path("C:/Users/me/Database", mounts) == "/mnt/c/Users/me/Database"
     assert to_linux_path("\\\\nas\\x\\y", mounts) == "/nas/y"
     assert to_linux_path("E:\\x", mounts) is None
     assert to_linux_path("C:\\", [replace(mounts[0], path="/")]) == "/"
