@@ -22,6 +22,7 @@ from tests.faces.tui_play import (
     said,
     screen_text,
     session_of,
+    shows,
     type_into,
     until,
 )
@@ -207,27 +208,21 @@ async def test_sizes() -> None:
         await ready(app, pilot)
         for size, rail in (((80, 24), False), ((100, 30), True), ((160, 50), True), ((60, 18), False)):
             await pilot.resize_terminal(*size)
-            await pilot.pause()
-            shown = screen_text(app)
-            assert ("Steps" in shown) is rail
-            assert ("GPU memory" in shown) is rail
-            assert "This machine" in shown
+            # A resize is laid out over several turns of the loop: what must come is waited for.
+            await until(pilot, lambda rail=rail: all((t in screen_text(app)) is rail for t in ("Steps", "GPU memory")))  # type: ignore[misc]
+            await until(pilot, lambda: "This machine" in screen_text(app))
             await pilot.press("f2")
-            await pilot.pause(0.1)
-            assert "vllm serve" in screen_text(app)
+            await shows(app, pilot, "vllm serve")
             await pilot.press("escape")
-            await pilot.pause()
-            assert app.screen is app.walk_screen
+            await until(pilot, lambda: app.screen is app.walk_screen)
         for size in ((59, 20), (80, 17)):
             await pilot.resize_terminal(*size)
-            await pilot.pause()
-            assert "at least 60 and 18 are needed" in " ".join(screen_text(app).split())
+            await shows(app, pilot, "at least 60 and 18 are needed")
             await pilot.press("enter")
             await ready(app, pilot)
             assert app.walk.step_id == "machine"
         await pilot.resize_terminal(80, 24)
-        await pilot.pause()
-        assert "This machine" in screen_text(app)
+        await shows(app, pilot, "This machine")
 
 
 async def test_resizing_keeps_what_is_typed() -> None:
@@ -309,7 +304,6 @@ async def test_choosing_in_the_list_forgets_what_was_typed(tmp_path: Path) -> No
         assert view.error
         view.query_one("#models", Rows).focus()
         await pilot.press("up")
-        await pilot.pause(0.25)
         await ready(app, pilot)
         assert typed.value == ""
         assert view.error == ""
@@ -325,14 +319,24 @@ async def test_moving_through_the_models_plans_anew() -> None:
         rows = app.walk_screen.view.query_one("#models", Rows)
         first = rows.cursor_key
         await pilot.press("down")
-        await pilot.pause(0.25)
         await ready(app, pilot)
         assert rows.cursor_key != first
         assert app.walk.answers.get("model") == (rows.cursor_key, Layer.USER)
         await pilot.press("up")
-        await pilot.pause(0.25)
         await ready(app, pilot)
         assert app.walk.answers.get("model") is None
+
+
+async def test_enter_right_after_the_cursor_takes_the_row_under_it() -> None:
+    app = fake_app()
+    async with app.run_test(size=(100, 40)) as pilot:
+        await at(app, pilot, "model")
+        rows = app.walk_screen.view.query_one("#models", Rows)
+        await pilot.press("down", "enter")
+        chosen = rows.cursor_key
+        await ready(app, pilot)
+        assert app.walk.step_id != "model"
+        assert app.walk.answers.get("model") == (chosen, Layer.USER)
 
 
 async def test_the_reason_behind_every_memory_figure_is_one_key_away(tmp_path: Path) -> None:
@@ -364,8 +368,7 @@ async def test_the_copy_is_offered_on_the_way_and_can_wait(tmp_path: Path) -> No
     async with app.run_test(size=(100, 40)) as pilot:
         await at(app, pilot, "move")
         await pilot.press("enter")
-        await pilot.pause(0.1)
-        assert "Copy the model now?" in screen_text(app)
+        await shows(app, pilot, "Copy the model now?")
         await pilot.press("right", "enter")
         await ready(app, pilot)
         assert app.walk.step_id == "runtime"
@@ -393,12 +396,11 @@ async def test_a_simulated_move_runs_pauses_stops_and_is_taken_up_again(tmp_path
         await until(pilot, lambda: view.progress is not None and view.progress.bytes_done > 0)
         assert view.state == "running"
         await push(app, pilot, "move-pause")
-        await pilot.pause(0.05)
-        assert view.state == "paused"
-        assert "copy paused" in screen_text(app)
+        await until(pilot, lambda: view.state == "paused")
+        await shows(app, pilot, "copy paused")
         await push(app, pilot, "move-pause")
-        assert view.state == "running"
-        assert "left" in screen_text(app)
+        await until(pilot, lambda: view.state == "running")
+        await shows(app, pilot, "left")
         await push(app, pilot, "move-cancel")
         await until(pilot, lambda: view.state == "cancelled")
         assert "goes on from there" in said(app)
@@ -553,13 +555,9 @@ async def test_help_says_what_a_field_means_and_where_its_value_comes_from() -> 
     async with app.run_test(size=(100, 40)) as pilot:
         await at(app, pilot, "access")
         await pilot.press("f1")
-        await pilot.pause(0.1)
-        text = screen_text(app)
-        assert "The TCP port of the API." in text
-        assert "Comes from" in text
-        assert "--set port=VALUE" in text
+        await shows(app, pilot, "The TCP port of the API.", "Comes from", "--set port=VALUE")
         await pilot.press("escape")
-        assert app.screen is app.walk_screen
+        await until(pilot, lambda: app.screen is app.walk_screen)
 
 
 async def test_the_palette_goes_to_a_step() -> None:
@@ -594,7 +592,7 @@ async def test_a_crash_ends_with_code_1_and_without_a_traceback(capsys: pytest.C
     app = app_on(DESKTOP, planner=broken)
     with pytest.raises(WorkerFailed):
         async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.3)
+            await until(pilot, lambda: app.return_code is not None)
     assert app.return_code == 1
     app.crash = app.crash or RuntimeError("boom")
     tui._last_words(app)

@@ -48,6 +48,8 @@ async def ready(app: WizardApp, pilot: Pilot[None], timeout_s: float = 20.0) -> 
         wizard = app.wizard
         if wizard is None or wizard.walk.plan is None or wizard.models_looking:
             return False
+        if wizard.walk_screen.unsettled:
+            return False
         return all(w.is_finished for w in app.workers)
 
     await until(pilot, at_rest, timeout_s)
@@ -61,6 +63,19 @@ async def until(pilot: Pilot[None], true: Callable[[], bool], timeout_s: float =
     while not true():
         assert loop.time() < end, "waited in vain"
         await asyncio.sleep(0.01)
+
+
+async def shows(app: WizardApp, pilot: Pilot[None], *texts: str) -> None:
+    """Wait until every one of ``texts`` stands on the screen, however its lines are folded."""
+
+    def there() -> bool:
+        shown = " ".join(screen_text(app).split())
+        return all(t in shown for t in texts)
+
+    try:
+        await until(pilot, there)
+    except AssertionError:
+        raise AssertionError(f"{texts} never stood on the screen:\n{screen_text(app)}") from None
 
 
 async def push(app: WizardApp, pilot: Pilot[None], button: str) -> None:

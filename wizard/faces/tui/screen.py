@@ -150,6 +150,11 @@ class WalkScreen(Screen[None]):
         self.query_one("#next", PushButton).focus()
         self.call_after_refresh(self.wizard.begin)
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether an edit, a move of the cursor or a resize still waits for its moment."""
+        return self._settle is not None or self._resized is not None or self.wizard.model_pending()
+
     # -- size -------------------------------------------------------------------------------------------------
 
     def on_resize(self, event: events.Resize) -> None:
@@ -165,7 +170,11 @@ class WalkScreen(Screen[None]):
         # Texts are folded by hand in places: once the zones have their new sizes, they are made anew.
         if self._resized is not None:
             self._resized.stop()
-        self._resized = self.set_timer(0.06, self.show)
+        self._resized = self.set_timer(0.06, self._fold_anew)
+
+    def _fold_anew(self) -> None:
+        self._resized = None
+        self.show()
 
     # -- showing ----------------------------------------------------------------------------------------------
 
@@ -360,6 +369,7 @@ class WalkScreen(Screen[None]):
             self.wizard.choose_model(view.typed(), typed=True)
             return
         self.settle()
+        self.wizard.choose_pending_model()
         if not self._ready():
             return
         if isinstance(view, ReviewView):
@@ -384,7 +394,8 @@ class WalkScreen(Screen[None]):
                 self._hint(_("Going on as soon as the machine has answered."))
             return False
         if isinstance(view, ModelView) and view.reading:
-            self._hint(_("The model is still being read."))
+            self.go_on_when_ready = True
+            self._hint(_("Going on as soon as the model has been read."))
             return False
         if isinstance(view, ModelView) and view.looking and not wizard.scan_is_slow():
             self.go_on_when_ready = True
@@ -431,6 +442,7 @@ class WalkScreen(Screen[None]):
         view = self.view
         if isinstance(view, ReviewView) and view.written:
             return
+        self.go_on_when_ready = False
         self.settle()
         before = self.walk.neighbour(-1)
         if before is None:
@@ -532,6 +544,7 @@ class WalkScreen(Screen[None]):
         event.stop()
         view = self.view
         if isinstance(view, ModelView):
+            self.go_on_when_ready = False  # who chooses on does not want to leave yet
             view.chosen = event.key
             view.set_error("")
             self.wizard.choose_model_later(event.key)

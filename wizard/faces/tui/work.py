@@ -78,6 +78,7 @@ class Wizard:
         self._scan_started = 0.0
         self._ticker: Timer | None = None
         self._model_timer: Timer | None = None
+        self._model_next = ""  # the row the cursor came to, while its timer runs
 
     @property
     def ascii_only(self) -> bool:
@@ -291,7 +292,19 @@ class Wizard:
     def choose_model_later(self, source: str) -> None:
         if self._model_timer is not None:
             self._model_timer.stop()
-        self._model_timer = self.app.set_timer(0.12, lambda: self.choose_model(source))
+        self._model_next = source
+        self._model_timer = self.app.set_timer(0.12, self.choose_pending_model)
+
+    def model_pending(self) -> bool:
+        """Whether the cursor moved to a model that is not chosen yet."""
+        return self._model_timer is not None
+
+    def choose_pending_model(self) -> None:
+        """Choose the model that the cursor came to, if that still waits for its moment."""
+        if self._model_timer is not None:
+            self._model_timer.stop()
+            self._model_timer = None
+            self.choose_model(self._model_next)
 
     def choose_model(self, source: str, typed: bool = False) -> None:
         """Take a model; one that is not known yet is read first, in a thread."""
@@ -329,6 +342,7 @@ class Wizard:
         if view is not None:
             view.reading = ""
         if trouble:
+            self.walk_screen.go_on_when_ready = False
             if view is not None:
                 view.set_error(trouble)
                 view.show(walk)
@@ -348,6 +362,8 @@ class Wizard:
                 rows.focus()
         self.walk_screen.show()
         self.walk_screen._files_later()
+        if walk.step_id == "model":
+            self.app.call_later(self.walk_screen.ready_now)
 
     # -- moving -----------------------------------------------------------------------------------------------
 
