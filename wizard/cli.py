@@ -36,8 +36,6 @@ def run(words: Sequence[str]) -> int:
 
 
 def _choose_language(words: Sequence[str]) -> None:
-    import os
-
     from wizard.i18n import set_language
 
     options = before_dashes(words)
@@ -47,9 +45,6 @@ def _choose_language(words: Sequence[str]) -> None:
             chosen = word.partition("=")[2]
         elif word == "--lang" and at + 1 < len(options):
             chosen = options[at + 1]
-    if chosen:
-        # argparse has its own texts translated by what the environment says.
-        os.environ["LANGUAGE"] = chosen
     set_language(chosen)
 
 

@@ -21,18 +21,46 @@ if TYPE_CHECKING:
 
 DOMAIN = "vllm_wizard"
 
+
+class Language:
+    """A language that there is a catalogue for: its own name, and gettext's rule for its plurals."""
+
+    def __init__(self, name: str, plural_forms: str) -> None:
+        self.name = name
+        self.plural_forms = plural_forms
+
+
+SOURCE = "en"
+# By the name of the catalogue's folder.
+LANGUAGES = {"zh_CN": Language("简体中文", "nplurals=1; plural=0;")}
+
 _current: _Translations | None = None
 _chosen: bool = False
+_language: str = SOURCE
 
 
 def set_language(language: str | None) -> None:
-    """Choose the language of all later texts; None means the locale of the environment."""
-    global _current, _chosen
+    """Choose the language of all later texts; None means the locale of the environment.
+
+    Raises BadInput for a language that was asked for and that there is no catalogue for.
+    """
+    global _current, _chosen, _language
     _chosen = True
-    _current = None
-    names = [language] if language else _environment_languages()
-    wanted = [n for n in names if n]
-    if not wanted or wanted[0].lower().startswith(("en", "c.", "posix")) or wanted[0] == "C":
+    _current, _language = None, SOURCE
+    if language is None:
+        # The first wish that can be met; a locale that asks for none of ours gets English.
+        code = next((c for c in map(known_language, _environment_languages()) if c), SOURCE)
+    else:
+        found = known_language(language)
+        if found is None:
+            from wizard.errors import BadInput
+
+            names = ", ".join([f"{SOURCE} (English)", *(f"{c} ({known.name})" for c, known in LANGUAGES.items())])
+            raise BadInput(
+                _("There is no language “{language}”. There are: {names}.").format(language=language, names=names)
+            )
+        code = found
+    if code == SOURCE:
         return
     # gettext is only imported when there is something to translate: start-up stays light.
     import gettext
@@ -40,9 +68,27 @@ def set_language(language: str | None) -> None:
 
     folder = Path(__file__).with_name("locale")
     try:
-        _current = gettext.translation(DOMAIN, localedir=str(folder), languages=wanted)
+        _current = gettext.translation(DOMAIN, localedir=str(folder), languages=[code])
     except OSError:
-        _current = None
+        return
+    _language = code
+
+
+def language() -> str:
+    """The code of the language in use, such as ``en`` or ``zh_CN``."""
+    if not _chosen:
+        set_language(None)
+    return _language
+
+
+def known_language(wanted: str) -> str | None:
+    """The language that a locale's or person's name for one means (zh, zh-Hans, zh_TW.UTF-8); None for none of ours."""
+    name = wanted.partition(".")[0].partition("@")[0].strip().lower().replace("-", "_")
+    if name in ("c", "posix"):
+        return SOURCE
+    family = name.partition("_")[0]
+    exact = next((code for code in LANGUAGES if code.lower() == name), None)
+    return exact or next((code for code in (SOURCE, *LANGUAGES) if code.partition("_")[0] == family), None)
 
 
 def _environment_languages() -> list[str]:

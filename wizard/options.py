@@ -43,7 +43,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 GENERAL: tuple[tuple[str, str | None, str], ...] = (
     ("--machine", "DIR", N_("use the machine recorded in DIR instead of this one")),
     ("--recipes", "DIR", N_("also read recipes from DIR, such as a checkout of the public vLLM recipes")),
-    ("--lang", "LANG", N_("language of all texts (default: from the locale; English is the only one so far)")),
+    ("--lang", "LANG", N_("language of all texts: en or zh_CN (default: from the locale)")),
     ("--debug", None, N_("show the details of an error")),
 )
 ANSWERS: tuple[tuple[str, str | None, str], ...] = (
@@ -286,19 +286,24 @@ ARGPARSE_TEXTS = (
     N_("invalid %(type)s value: %(value)r"),
     N_("the following arguments are required: %s"),
     N_("not allowed with argument %s"),
+    N_("ignored explicit argument %r"),
+    N_("expected at most one argument"),
+    N_("one of the arguments %s is required"),
+    N_("unknown parser %(parser_name)r (choices: %(choices)s)"),
 )
 
 
 def _translate_argparse() -> None:
-    """argparse asks gettext's own default domain for its texts: let that be ours, in our language."""
-    import gettext
-    import os
+    """argparse calls ``_`` and ``ngettext`` of its own module: let those be ours.
+
+    It would otherwise ask gettext by the environment, which must stay as it is for the programs that are run.
+    """
+    import argparse
 
     from wizard import i18n
 
-    folder = os.path.join(os.path.dirname(__file__), "locale")  # noqa: PTH118, PTH120
-    gettext.bindtextdomain(i18n.DOMAIN, folder)
-    gettext.textdomain(i18n.DOMAIN)
+    argparse._ = i18n._  # type: ignore[attr-defined]
+    argparse.ngettext = i18n.ngettext  # type: ignore[attr-defined]
 
 
 def _add_common(group: argparse._ArgumentGroup, option: str, metavar: str | None, help_: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput
 from wizard.i18n import _, ngettext
+from wizard.recipes.types import guide_blocks
 
 if TYPE_CHECKING:
     import argparse
@@ -138,7 +139,8 @@ def _near(book: RecipeBook, wanted: str) -> str:
 
 
 def _description(recipe: Recipe) -> list[str]:
-    lines = [f"{recipe.title} ({recipe.provider})" if recipe.provider else recipe.title, recipe.description, ""]
+    told = _(recipe.description) if recipe.packaged else recipe.description
+    lines = [f"{recipe.title} ({recipe.provider})" if recipe.provider else recipe.title, told, ""]
     facts = [
         (_("from vLLM"), recipe.min_release or _("unknown")),
         (_("context"), _("{count} tokens").format(count=recipe.context_length) if recipe.context_length else ""),
@@ -154,15 +156,30 @@ def _description(recipe: Recipe) -> list[str]:
         for tokens in [feature.args] if feature.args else [m.args for m in feature.modes]:
             lines += _argument_lines(label, tokens)
         if feature.description:
-            lines.append(f"    {feature.description}")
+            lines.append("    " + (_(feature.description) if recipe.packaged else feature.description))
     for variant in recipe.variants:
         lines += _argument_lines(variant.model_id, variant.extra_args)
     for key, override in recipe.hardware_overrides.items():
         lines += _argument_lines(key, override.args)
         lines += [f"  {key}: {name}={value}" for name, value in override.env.items()]
     if recipe.guide:
-        lines += ["", recipe.guide]
+        lines += ["", *_guide(recipe)]
     return lines
+
+
+def _guide(recipe: Recipe) -> list[str]:
+    """Our own guides translated and wrapped; a public recipe's as its authors wrote it."""
+    if not recipe.packaged:
+        return [recipe.guide]
+    import textwrap
+
+    lines: list[str] = []
+    for block in guide_blocks(recipe.guide):
+        text = block.prefix + (_(block.text) if block.is_text else block.text)
+        lines += textwrap.wrap(text, 100, break_long_words=False, break_on_hyphens=False) if block.is_text else [text]
+        if not block.prefix:
+            lines.append("")
+    return lines[:-1]
 
 
 def _variant_row(recipe: Recipe, variant: Variant) -> tuple[str, str, str, str, str, str]:

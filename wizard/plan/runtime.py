@@ -10,7 +10,7 @@ from functools import lru_cache
 from wizard import releases
 from wizard.errors import BadInput
 from wizard.facts import Machine, SystemKind, Vendor
-from wizard.i18n import _
+from wizard.i18n import _, language
 from wizard.models.info import ModelInfo
 from wizard.plan.draft import Draft
 from wizard.plan_types import Choice
@@ -181,9 +181,13 @@ def local_objection(machine: Machine, device: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=4096)
 def objections(version: str, needs: Needs) -> tuple[Objection, ...]:
     """What speaks against ``version`` for these needs."""
+    return _objections(version, needs, language())
+
+
+@lru_cache(maxsize=4096)
+def _objections(version: str, needs: Needs, _texts_in: str) -> tuple[Objection, ...]:
     release = releases.load(version)
     out: list[Objection] = []
     if needs.architecture and release.architectures and needs.architecture not in release.architectures:

@@ -326,3 +326,37 @@ class Recipe:
         if own == "nightly" or not known:
             return own
         return max((own or known, known), key=version_key)
+
+
+@dataclass(frozen=True)
+class GuideBlock:
+    """A paragraph, heading or command of a recipe's guide; only texts are translated."""
+
+    text: str
+    is_text: bool
+    prefix: str = ""  # "## " of a heading
+
+
+def guide_blocks(guide: str) -> list[GuideBlock]:
+    """A guide (Markdown) in blocks, the lines of a paragraph joined."""
+    blocks: list[GuideBlock] = []
+    paragraph: list[str] = []
+
+    def end() -> None:
+        if paragraph:
+            blocks.append(GuideBlock(" ".join(paragraph), True))
+            paragraph.clear()
+
+    for line in map(str.strip, guide.splitlines()):
+        heading = line.lstrip("#").strip() if line.startswith("#") else ""
+        is_command = line.startswith("`") and line.endswith("`") and line.count("`") == 2
+        if not line or heading or is_command:
+            end()
+        if heading:
+            blocks.append(GuideBlock(heading, True, line[: len(line) - len(line.lstrip("#"))] + " "))
+        elif is_command:
+            blocks.append(GuideBlock(line, False))
+        elif line:
+            paragraph.append(line)
+    end()
+    return blocks
