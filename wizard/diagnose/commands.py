@@ -14,6 +14,8 @@ from wizard.i18n import _
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
+    from typing import BinaryIO
 
     from wizard.diagnose.engine import Diagnosis, Known
     from wizard.diagnose.reader import NumberedLines
@@ -128,12 +130,19 @@ def _is_wsl(host: object) -> bool | None:
 
 
 def _look(words: _Words, diagnosis: Diagnosis) -> None:
-    # Where the log alone cannot tell enough.
-    if any(f.cause == "sigterm_received" or (f.cause in ("host_oom_killed", "worker_segfault") and f.confidence != "high") for f in diagnosis.findings):
+    if log_is_not_enough(diagnosis):
         from wizard.diagnose import machine
         from wizard.host import open_host
 
         machine.look(open_host(words.values.get("--machine")), diagnosis)
+
+
+def log_is_not_enough(diagnosis: Diagnosis) -> bool:
+    """Whether the machine itself may know more than the log tells."""
+    return any(
+        f.cause == "sigterm_received" or (f.cause in ("host_oom_killed", "worker_segfault") and f.confidence != "high")
+        for f in diagnosis.findings
+    )
 
 
 def _read_log(name: str | None) -> NumberedLines:
@@ -145,11 +154,18 @@ def _read_log(name: str | None) -> NumberedLines:
         if name is None and _is_terminal(sys.stdin):
             raise BadInput(_("Which log? Name a file, or pipe one in: docker logs CONTAINER 2>&1 | vllm-wizard diagnose -"))
         return read(sys.stdin.buffer)
+    return read_file(name)
+
+
+def read_file(name: str, watch: Callable[[BinaryIO], BinaryIO] = lambda stream: stream) -> NumberedLines:
+    """A log file, read through ``watch``. Raises BadInput or WizardError that name the file."""
+    from wizard.diagnose.reader import read
+
     if os.path.isdir(name):  # noqa: PTH112
         raise BadInput(_("{path} is a folder; name the log file itself.").format(path=name))
     try:
         with open(name, "rb") as stream:  # noqa: PTH123
-            return read(stream)
+            return read(watch(stream))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise BadInput(_("There is no file {path}.").format(path=name)) from error
     except PermissionError as error:

@@ -15,6 +15,11 @@ _SURE = {"high": N_("certain"), "medium": N_("likely"), "low": N_("a guess")}
 _AROUND = 12
 
 
+def sure_word(confidence: str) -> str:
+    """How sure a finding is, as a word that is still to be translated."""
+    return _SURE[confidence]
+
+
 def as_text(diagnosis: Diagnosis) -> list[str]:
     """The lines that are printed."""
     out = [_head(diagnosis)]

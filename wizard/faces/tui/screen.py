@@ -684,6 +684,11 @@ class WalkScreen(Screen[None]):
         item.set_error("", self.walk)
         self.show()
 
+    def plan_changed(self) -> None:
+        """The answers were changed from outside the fields (a fix of a diagnosis, a repair of a launch)."""
+        self.show()
+        self._files_later()
+
     # -- files ------------------------------------------------------------------------------------------------
 
     def _files_later(self) -> None:

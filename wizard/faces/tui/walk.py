@@ -61,6 +61,10 @@ class Walk:
             self.planner = plan
         return self.planner(session)
 
+    def plan_of(self, session: Session) -> Plan:
+        """The plan of another session, to try something out; the walk stays as it is."""
+        return self._plan(session)
+
     def check_given(self, plan: Plan) -> None:
         """Hold the answers of files and options against the plan: options of vLLM get the name that the release
         gives them. Raises BadInput for one that is no answer, or not a well-formed one."""

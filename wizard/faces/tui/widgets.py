@@ -377,6 +377,11 @@ class Rows(Widget, can_focus=True):
         count = len(self._all_lines(width)[0]) or 1
         return min(count, self.max_lines) if self.max_lines else count
 
+    def lines_of_cursor(self) -> range:
+        """Which of all lines belong to the row under the cursor."""
+        mine = [i for i, row in enumerate(self._all_lines(self.size.width)[1]) if row == self.cursor]
+        return range(mine[0], mine[-1] + 1) if mine else range(0)
+
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self.height_at(width)
 
