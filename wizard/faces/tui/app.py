@@ -38,6 +38,7 @@ class Start(NamedTuple):
     out_dir: str | None = None
     recipe_dirs: tuple[str, ...] = ()
     first_step: str | None = None
+    log: str | None = None  # of a start that failed: it is opened at once
 
 
 class FirstScreen(Screen[None]):
@@ -136,6 +137,8 @@ class WizardApp(App[None]):
     async def _walk_begins(self, kind: type[Wizard], start: Start) -> None:
         self.wizard = kind(self, start, **self._more)
         await self.push_screen(self.wizard.walk_screen)
+        if start.log is not None:
+            self.wizard.open_screen("diagnose", start.log)
 
     @property
     def walk(self) -> Walk:
@@ -155,11 +158,15 @@ class WizardApp(App[None]):
             await self.wizard.leave()
 
     def action_leave_hint(self) -> None:
+        if self.wizard is not None and self.wizard.interrupted():
+            return
         self.notify(_("Ctrl+Q leaves; your answers are kept."), timeout=3)
 
     def _fatal_error(self) -> None:
         """A crash ends the app with exit code 1. Textual's own report shows local variables, and so secrets."""
         self.crash = sys.exc_info()[1] or self._exception
+        if self.wizard is not None and self.wizard.server is not None:
+            self.wizard.server.stop()
         self._close_messages_no_wait()
 
 
@@ -211,11 +218,23 @@ def walk_from(prepare: Callable[[], Start], *, lang: str | None = None, debug: b
     app = WizardApp(
         prepare, ascii_only=look.wants_ascii(), theme=look.choose_theme(os.environ), debug=debug, keep_answers=True
     )
-    app.run()
+    try:
+        app.run()
+    finally:
+        _no_orphan(app)
     if app.refusal is not None:
         raise app.refusal
     _last_words(app)
     return app.return_code or 0
+
+
+def _no_orphan(app: WizardApp) -> None:
+    """However the application ended: a server that was not left running on purpose does not outlive it."""
+    server = app.wizard.server if app.wizard is not None else None
+    if server is not None:
+        if server.live:
+            server.stop()
+        server.wait_over()
 
 
 def _last_words(app: WizardApp) -> None:
@@ -239,6 +258,10 @@ def _last_words(app: WizardApp) -> None:
         from wizard.faces.writing import next_steps, written
 
         print(written(receipt), end="")
+        server = app.wizard.server
+        if server is not None and server.shown.state == "left":
+            print("\n" + server.last_words())
+            return
         left = app.wizard.to_type()
         if left:
             print(_("Next:"))

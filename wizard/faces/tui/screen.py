@@ -192,6 +192,7 @@ class WalkScreen(Screen[None]):
             if view is not None and view.is_mounted:
                 if isinstance(view, ReviewView):
                     view.moved = self.wizard.moved()
+                    view.may_start = self.wizard.may_start()
                 view.show(walk)
             self.show_frame()
             self._show_plan()
@@ -537,6 +538,8 @@ class WalkScreen(Screen[None]):
             await self.action_back()
         elif name == "paste":
             self.open_paste()
+        elif name in ("start", "diagnose"):
+            self.wizard.open_screen(name)
         elif name.startswith("move-"):
             self.wizard.move_button(name.removeprefix("move-"))
 
@@ -664,6 +667,8 @@ class WalkScreen(Screen[None]):
             self.go_to("model")
         elif kind == "paste":
             self.open_paste()
+        elif kind in ("start", "diagnose"):
+            self.wizard.open_screen(kind)
         elif kind == "theme":
             self.app.theme = name
 
@@ -779,6 +784,6 @@ class WalkScreen(Screen[None]):
         self.wizard.save()
         self.show()
         view.scroll_home(animate=False)
-        self.query_one("#next", PushButton).focus()
+        self.query_one("#start" if view.may_start else "#next", PushButton).focus()
 
 

@@ -136,6 +136,10 @@ class MachineView(StepView):
         yield Panel(id="problems", classes="block")
         yield Panel(id="probes", classes="block")
 
+    def below(self) -> Iterator[Widget]:
+        with Horizontal(classes="row block", id="failed-row"):
+            yield PushButton(_("A start that failed: paste or open its log"), id="diagnose")
+
     def on_mount(self) -> None:
         self.query_one("#problems").display = False
         self.draw_probes()
@@ -693,12 +697,16 @@ class ReviewView(StepView):
         super().__init__(step)
         self.changes: list[Any] = []
         self.written = False
+        self.may_start = False  # whether the server can be started from here
         self.moved = False
         self.may_apply = False  # whether the user's own .wslconfig can be changed from here
         self.applied = False  # .wslconfig is written in place, not as a proposal
         self.error = ""
 
     def above(self) -> Iterator[Widget]:
+        with Horizontal(classes="row block", id="start-row"):
+            yield PushButton(_("Start it now"), id="start")
+            yield Static(Content("  " + _("and watch it until it answers")), classes="dim")
         yield Panel(id="review-top", classes="block")
 
     def below(self) -> Iterator[Widget]:
@@ -722,6 +730,7 @@ class ReviewView(StepView):
         top = self._top(plan, glyphs)
         self.query_one("#review-top", Panel).put(top)
         self.query_one("#review-top").display = bool(top.plain)
+        self.query_one("#start-row").display = self.written and self.may_start
         rows = self.query_one("#review-files", Rows)
         width = max((cell_len(short_path(c)) for c in self.changes), default=0)
         rows.set_rows([Row(c.path, change_drawer(c, width, self)) for c in self.changes])
@@ -748,7 +757,8 @@ class ReviewView(StepView):
             blocks.append(content([(f"{glyphs.done} " + _("Written."), f"bold {OK}"), ("  " + _("“vllm-wizard undo” takes it back."), DIM)]))
             if plan.after:
                 blocks.append(join([panes.heading(_("What to type next"), "", self.room()), Content(""), text.next_steps(self.to_type(plan), self.room())]))
-            blocks.append(Content.styled(_("Enter leaves the wizard."), DIM))
+            leaves = _("“Finish” leaves the wizard; it can be started later as said above.") if self.may_start else _("Enter leaves the wizard.")
+            blocks.append(Content.styled(leaves, DIM))
         elif plan.blockers:
             blocks.append(
                 content([(_("Nothing can be written yet. First cure this, then come back:"), f"bold {BAD}")])

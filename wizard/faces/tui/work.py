@@ -28,6 +28,7 @@ from wizard.steps import STEPS
 if TYPE_CHECKING:
     from wizard.faces.resume import Saved
     from wizard.faces.tui.app import Start, WizardApp
+    from wizard.faces.tui.server import Server
     from wizard.facts import ProbeRun
     from wizard.models.info import FoundModel
     from wizard.plan_types import Step as TypeNext
@@ -68,6 +69,7 @@ class Wizard:
         self.prepared = prepared
         self.receipt: Any = None
         self.mover: Any = None
+        self.server: Server | None = None  # started from the last step
         self.models_looking = False
         self.walk_screen = WalkScreen(self)
         self._so_far: list[FoundModel] = []
@@ -402,6 +404,32 @@ class Wizard:
             Ask(_("Leave while copying?"), told, _("Wait"), _("Stop it and leave")), lambda wait: None if wait else leave()
         )
 
+    # -- starting, and what failed ----------------------------------------------------------------------------
+
+    def may_start(self) -> bool:
+        """Whether the server of this plan would run here, once its files are written."""
+        plan = self.walk.plan
+        return self.host_name == "" and self.host.platform != "win32" and plan is not None and plan.can_serve
+
+    def open_screen(self, name: str, path: str | None = None) -> None:
+        """Open the screen of the launch ("start"), or that of a log ("diagnose")."""
+        if name == "start":
+            from wizard.faces.tui.launching import press_start
+
+            press_start(self)
+        else:
+            from wizard.faces.tui.diagnosis import open_screen
+
+            open_screen(self, path)
+
+    def interrupted(self) -> bool:
+        """Ctrl-C; True when it meant the server."""
+        if self.server is None:
+            return False
+        from wizard.faces.tui.launching import interrupt
+
+        return interrupt(self)
+
     # -- odds and ends ----------------------------------------------------------------------------------------
 
     def flag_error(self, dest: str, value: str) -> str | None:
@@ -426,6 +454,9 @@ class Wizard:
     def palette_entries(self) -> list[Any]:
         walk, plan = self.walk, self.walk.plan
         entries = [Entry(f"step:{s.id}", _("step"), _(s.title), _(s.intro)) for s in walk.steps()]
+        entries.append(Entry("diagnose:", _("log"), _("A start that failed"), _("paste or open its log")))
+        if self.receipt is not None and self.may_start():
+            entries.append(Entry("start:", _("start"), _("Start it now"), _("and watch it until it answers")))
         if plan is not None:
             entries.append(Entry("paste:", _("flags"), _("Paste a command you found"), _("checked, and taken over")))
             entries += [Entry(f"flag:{r.dest}", _("flag"), r.flag, r.meaning) for r in plan.flag_rows]
@@ -497,6 +528,11 @@ class Wizard:
 
     async def leave(self) -> None:
         """Ctrl+Q: keep the answers, and go."""
+        if self.server is not None:
+            from wizard.faces.tui.launching import holds_quit
+
+            if holds_quit(self):
+                return
         if len(self.app.screen_stack) > 1:
             self.app.pop_screen()
         if self.walk_screen.is_mounted:
