@@ -126,7 +126,7 @@ def _after(args: argparse.Namespace, result: Result, screen: _Screen, interrupts
         if args.json:
             _print_json(result)
         else:
-            screen.say(_in_background(current))
+            screen.say(background_words(current))
         return 0 if result.proven else 1
     if args.json:
         _print_json(result)
@@ -135,7 +135,7 @@ def _after(args: argparse.Namespace, result: Result, screen: _Screen, interrupts
     if ended.state == "stopped":
         if interrupts.wants_detach():
             current.leave_running()
-            screen.say(_in_background(current))
+            screen.say(background_words(current))
         else:
             _stop(current, screen, interrupts)
         return 0 if result.proven else 1
@@ -149,7 +149,8 @@ def _after(args: argparse.Namespace, result: Result, screen: _Screen, interrupts
     return 1
 
 
-def _in_background(current: Launch) -> str:
+def background_words(current: Launch) -> str:
+    """What is said of a server that was given out of hand."""
     kept = current.record
     out = [_("It goes on in the background. vllm-wizard status, logs and stop work on it.")]
     if kept is None or kept.how == "script":
@@ -165,10 +166,11 @@ def _in_background(current: Launch) -> str:
 def _stop(current: Launch, screen: _Screen, interrupts: Interrupts) -> None:
     screen.say(_("Stopping ... (Ctrl-C again kills it at once)"))
     how = current.stop(interrupts.hurry)
-    screen.say(_stopped_words(how))
+    screen.say(stopped_words(how))
 
 
-def _stopped_words(how: str) -> str:
+def stopped_words(how: str) -> str:
+    """What was needed to stop a server, in words."""
     return {
         "gone": _("It had ended already."),
         "interrupt": _("Stopped."),
@@ -585,7 +587,7 @@ def stop(args: argparse.Namespace) -> int:
     for kept in chosen:
         how = detach.stop(kept, host)
         left = left or how == "left"
-        print(printable(f"{kept.folder}: {_stopped_words(how)}"))
+        print(printable(f"{kept.folder}: {stopped_words(how)}"))
     return 1 if left else 0
 
 

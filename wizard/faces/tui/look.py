@@ -360,6 +360,10 @@ StepView .intro { color: $wz-dim; margin: 0 0 1 0; }
 #paste-row { margin: 0 0 1 0; }
 #paste-text { height: 7; border: none; background: $wz-field; color: $wz-text; padding: 0 1; margin: 1 0 0 0; }
 #paste-text:focus { border: none; background: $wz-field-focus; }
+#start-row { margin: 0 0 1 0; }
+#start-row PushButton { width: auto; }
+#start-row .dim { width: 1fr; }
+#failed-row { margin: 1 0 0 0; }
 #apply-row { margin: 0 0 1 0; padding: 0 0 0 2; }
 #move-buttons { margin: 0 0 1 0; }
 #move-buttons PushButton { margin: 0 2 0 0; }
