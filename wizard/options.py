@@ -6,6 +6,7 @@ only its room is imported; the overview that ``--help`` prints needs no parser a
 
 from __future__ import annotations
 
+from wizard import columns
 from wizard.errors import BadInput
 from wizard.i18n import N_, _
 
@@ -186,13 +187,10 @@ def rows(table: Sequence[tuple[str, str]]) -> list[str]:
     """Two columns of at most 79 characters in all."""
     lines = []
     for left, right in table:
-        words, line = right.split(), f"  {left:<20}" if len(left) < 20 else f"  {left}\n" + " " * 22
-        width = 22
-        for word in words:
-            if width + 1 + len(word) > 79:
-                line, width = line + "\n" + " " * 22, 22
-            line, width = line + (" " if width > 22 else "") + word, width + 1 + len(word)
-        lines.append(line)
+        space = " " * 22
+        first = columns.pad(f"  {left}", 22)
+        head = [] if columns.width(first) == 22 else [first]
+        lines += [*head, *(columns.wrap(right, 79, space if head else first, space) or [first.rstrip()])]
     return lines
 
 
@@ -246,6 +244,10 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
 
     _translate_argparse()
 
+    class Formatter(argparse.RawDescriptionHelpFormatter):
+        def _split_lines(self, text: str, width: int) -> list[str]:
+            return columns.wrap(text, width) or [""]
+
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> None:  # type: ignore[override]
             raise BadInput(f"{message}. " + _("See {command} --help.").format(command=self.prog))
@@ -255,7 +257,7 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
         prog=f"{PROGRAM} {name}" if name else PROGRAM,
         description=text[:1].upper() + text[1:] + "." if text else None,
         epilog=_epilog(name),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Formatter,
         allow_abbrev=False,
     )
     own = _OWN_OPTIONS.get(name or "", ())

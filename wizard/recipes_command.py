@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wizard import columns
 from wizard.errors import BadInput
 from wizard.i18n import _, ngettext
 from wizard.recipes.types import guide_blocks
@@ -68,8 +69,8 @@ def _gib(size_bytes: int | None) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    widths = [max(columns.width(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ("  ".join(columns.pad(cell, w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
     return "\n".join(lines)
 
 
@@ -171,12 +172,10 @@ def _guide(recipe: Recipe) -> list[str]:
     """Our own guides translated and wrapped; a public recipe's as its authors wrote it."""
     if not recipe.packaged:
         return [recipe.guide]
-    import textwrap
-
     lines: list[str] = []
     for block in guide_blocks(recipe.guide):
         text = block.prefix + (_(block.text) if block.is_text else block.text)
-        lines += textwrap.wrap(text, 100, break_long_words=False, break_on_hyphens=False) if block.is_text else [text]
+        lines += columns.wrap(text, 100) if block.is_text else [text]
         if not block.prefix:
             lines.append("")
     return lines[:-1]

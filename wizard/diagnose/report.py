@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wizard import columns
 from wizard.diagnose.engine import STAGE_TEXTS, Diagnosis, Finding, Fix
 from wizard.diagnose.lines import without_colours
 from wizard.i18n import N_, _
@@ -98,13 +99,7 @@ def _bullet(text: str) -> list[str]:
 
 
 def _wrap(text: str, indent: str) -> list[str]:
-    out, line = [], indent
-    for word in text.split():
-        if len(line) + 1 + len(word) > WIDTH and line.strip():
-            out.append(line)
-            line = indent
-        line += word if line == indent else f" {word}"
-    return [*out, line]
+    return columns.wrap(text, WIDTH, indent, indent) or [indent]
 
 
 def printable(text: str) -> str:

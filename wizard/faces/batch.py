@@ -8,6 +8,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from wizard import columns
 from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, writing
 from wizard.i18n import _, ngettext
@@ -192,9 +193,9 @@ def _facts_text(plan: Plan) -> str:
         rows.append((_("vLLM"), f"{plan.release.version}, {how}"))
     if plan.fit is not None:
         rows += fit_rows(plan)
-    wide = max(len(label) for label, _text in rows) + 2
+    wide = max(columns.width(label) for label, _text in rows) + 2
     return "".join(
-        writing.wrapped(text or "-", " " * wide, f"{label:<{wide}}") + "\n" for label, text in rows
+        writing.wrapped(text or "-", " " * wide, columns.pad(label, wide)) + "\n" for label, text in rows
     )
 
 
@@ -290,8 +291,8 @@ def _files_text(plan: Plan, changes: list[Change] | None) -> str:
     if changes is None:
         from wizard.outputs import files
 
-        return "".join(f"  {s.path:<16}{s.title}\n" for s in files(plan))
-    return "".join(f"  {writing.state_word(c):<10}{c.path}\n" for c in changes)
+        return "".join(f"  {columns.pad(s.path, 16)}{s.title}\n" for s in files(plan))
+    return "".join(f"  {columns.pad(writing.state_word(c), 10)}{c.path}\n" for c in changes)
 
 
 # -- generate -------------------------------------------------------------------------------------------------
@@ -414,7 +415,7 @@ def undo(args: argparse.Namespace) -> int:
         return 0
     words = {"restored": _("restored"), "removed": _("removed"), "unchanged": _("unchanged")}
     for item in done:
-        print(f"  {words[item.action]:<10} {item.path}")
+        print(f"  {columns.pad(words[item.action], 10)} {item.path}")
         if item.kept:
             print("  " + _("its last content is kept in {path}").format(path=item.kept))
     return 0

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wizard import columns
 from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, writing
 from wizard.i18n import _
@@ -434,7 +435,7 @@ def stage_line(event: StageEvent) -> str:
         parts.append(_("{rate:.2f} GiB/s").format(rate=event.rate_bytes_s / GIB))
     title = _(TITLES[event.stage])
     state = _("failed") if event.state == "failed" else ""
-    return f"  {title:<20}{event.seconds or 0.0:>8.1f} s  {', '.join(p for p in [state, *parts] if p)}".rstrip()
+    return f"  {columns.pad(title, 20)}{event.seconds or 0.0:>8.1f} s  {', '.join(p for p in [state, *parts] if p)}".rstrip()
 
 
 def current_line(launch: Launch) -> str:
@@ -445,7 +446,7 @@ def current_line(launch: Launch) -> str:
     if reader.current is None:
         return ""
     stage = reader.stages[reader.current]
-    text = f"  {_(TITLES[stage.name]):<20}{stage.seconds(launch.elapsed_s):>8.0f} s"
+    text = f"  {columns.pad(_(TITLES[stage.name]), 20)}{stage.seconds(launch.elapsed_s):>8.0f} s"
     if stage.fraction is not None:
         text += f"  {stage.fraction:4.0%}"
     if stage.rate_bytes_s:
@@ -467,7 +468,7 @@ def check_line(check: Check) -> str:
         "models": _("Models"), "answer": _("Answer"), "image": _("Image"), "adapter": _("Adapter"),
         "embedding": _("Embedding"), "score": _("Score"), "transcription": _("Transcription"),
     }  # fmt: skip
-    head = f"  {names.get(check.name, check.name):<20}{check.seconds:>8.1f} s  "
+    head = f"  {columns.pad(names.get(check.name, check.name), 20)}{check.seconds:>8.1f} s  "
     about = f"{check.about}: " if check.name in ("adapter", "answer", "image") and check.about else ""
     return head + (about + " ".join(check.text.split())[:160] if check.ok else _("failed") + f": {about}{check.fault}")
 
@@ -557,7 +558,7 @@ def status(args: argparse.Namespace) -> int:
     words = {"serving": _("serving"), "starting": _("starting"), "failed": _("failed"), "stopped": _("stopped")}
     for kept, state in rows if not args.json else ():
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.started))
-        print(printable(f"{words[state]:<10} {kept.name or '-'}  {kept.url or kept.port}/v1  {kept.how}  {since}\n           {kept.folder}"))
+        print(printable(f"{columns.pad(words[state], 10)} {kept.name or '-'}  {kept.url or kept.port}/v1  {kept.how}  {since}\n           {kept.folder}"))
         last = kept.attempts[-1] if kept.attempts else None
         if state == "failed" and last is not None and last.title:
             print(printable(f"           {last.title}"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from wizard import columns
 from wizard.i18n import _
 from wizard.session import SECRET_ENV, Session
 
@@ -77,14 +77,7 @@ def shown_diff(change: Change, plan: Plan) -> str:
 
 def wrapped(text: str, indent: str = "", first: str | None = None) -> str:
     """``text`` in lines that fit a terminal of 80 columns; words are not broken."""
-    return textwrap.fill(
-        text,
-        width=WIDTH,
-        initial_indent=indent if first is None else first,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return "\n".join(columns.wrap(text, WIDTH, indent if first is None else first, indent))
 
 
 def state_word(change: Change) -> str:
@@ -129,7 +122,7 @@ def next_steps(steps: Sequence[Step]) -> str:
 def written(receipt: Receipt) -> str:
     """What a write did."""
     words = {"new": _("written"), "changed": _("changed"), "same": _("unchanged")}
-    lines = [f"  {words[f.state.value]:<10} {f.path}" for f in receipt.files]
+    lines = [f"  {columns.pad(words[f.state.value], 10)} {f.path}" for f in receipt.files]
     lines += [wrapped(note, "  ", "- ") for note in receipt.notes]
     if receipt.id:
         lines.append(_("Take it back with: vllm-wizard undo"))

@@ -6,6 +6,8 @@ import re
 import shlex
 from collections.abc import Iterable
 
+from wizard import columns
+
 
 def bash_word(text: str) -> str:
     """``text`` as one word of bash, whatever it holds (a zero byte cannot stand in an argument)."""
@@ -43,16 +45,7 @@ def comment(text: str) -> str:
 
 def wrap_comment(text: str, prefix: str = "# ", width: int = 100) -> list[str]:
     """Comment lines of at most ``width`` characters; words are not broken."""
-    import textwrap
-
-    return textwrap.wrap(
-        comment(text),
-        width=width,
-        initial_indent=prefix,
-        subsequent_indent=prefix,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [prefix.rstrip()]
+    return columns.wrap(comment(text), width, prefix, prefix) or [prefix.rstrip()]
 
 
 def yaml_string(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from wizard import columns
 from wizard.facts import Fact, Gpu, Machine, MountKind, Problem, Severity, SystemKind
 from wizard.i18n import N_, _, ngettext
 from wizard.probes import summaries
@@ -42,7 +43,7 @@ def summary_lines(machine: Machine) -> list[str]:
 
 
 def _row(label: str, value: str) -> str:
-    return f"{label + ':':<{LABEL_WIDTH}} {value}"
+    return f"{columns.pad(label + ':', LABEL_WIDTH)} {value}"
 
 
 def _facts(machine: Machine) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from wizard import columns
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _, ngettext
 
@@ -98,9 +99,9 @@ def _list(as_json: bool) -> int:
                 str(len(release.architectures)),
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    widths = [max(columns.width(row[i]) for row in rows) for i in range(len(head))]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print("  ".join(columns.pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0
 
 
