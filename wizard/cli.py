@@ -25,6 +25,8 @@ def run(words: Sequence[str]) -> int:
             print(version_text(), end="")
             return 0
         return _walk(parse_words(None, rest))
+    if name == "diagnose" and "--tui" in before_dashes(rest):
+        return _walk_with_log(parse_words(name, rest))
     if name == "diagnose" and not any(w in ("-h", "--help") for w in before_dashes(rest)):
         # It reads its words itself: a short log is to be answered about as fast as --help.
         from wizard.diagnose.commands import run as diagnose
@@ -95,6 +97,20 @@ def _walk(args: argparse.Namespace) -> int:
 
         host, answers = inputs.open_machine(args), inputs.answers_from(args)
         return Start(host, answers, inputs.secrets_from(args, os.environ), recipe_dirs=tuple(args.recipes))
+
+    return walk_from(prepare, lang=args.lang, debug=args.debug)
+
+
+def _walk_with_log(args: argparse.Namespace) -> int:
+    """The full-screen walk with the diagnosis of a log laid over it."""
+    from wizard.faces.tui.app import Start, walk_from
+
+    def prepare() -> Start:
+        from wizard.faces import inputs
+        from wizard.session import Answers
+
+        log = "" if args.log == "-" else args.log
+        return Start(inputs.open_machine(args), Answers(), recipe_dirs=tuple(args.recipes), log=log)
 
     return walk_from(prepare, lang=args.lang, debug=args.debug)
 

@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of ``vllm-wizard diagnose``, for its help."""
     parser.add_argument("log", nargs="?", default="-", metavar="LOG", help=_("the log: a file (text or .gz), or - for standard input (default)"))
     parser.add_argument("--release", metavar="V", help=_("the vLLM release, when the log does not tell it"))
+    parser.add_argument("--tui", action="store_true", help=_("show it in full screen; fixes can be taken into a plan there"))
     parser.add_argument("--report", action="store_true", help=_("print a report for an issue, with names and secrets taken out"))
 
 
