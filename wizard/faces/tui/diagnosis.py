@@ -314,7 +314,7 @@ class DiagnoseScreen(WholeScreen):
         """``path``: read this file at once."""
         super().__init__(wizard)
         self.title_text = _("A start that failed")
-        self.path = path
+        self.path = path or None
         self.reading: Reading | None = None
         self.at = 0  # the finding that is shown
         self._ticker: Timer | None = None
@@ -495,14 +495,16 @@ class DiagnoseScreen(WholeScreen):
 
     def _draw_healthy(self) -> None:
         reading = self.reading
-        assert reading is not None and reading.diagnosis is not None
+        assert reading is not None
+        assert reading.diagnosis is not None
         self.query_one("#log-about", Panel).put(join([summary_line(reading.diagnosis, self.glyphs), Content("")]))
         self.query_one("#log-answer", Panel).put(no_failure(reading.diagnosis, self.glyphs, self.room()))
         self.show_buttons(["log-another", "log-back"])
 
     def _draw_found(self) -> None:
         reading = self.reading
-        assert reading is not None and reading.diagnosis is not None
+        assert reading is not None
+        assert reading.diagnosis is not None
         found = reading.diagnosis.findings
         width, glyphs = self.room(), self.glyphs
         self.at = min(self.at, len(found) - 1)

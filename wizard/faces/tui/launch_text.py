@@ -10,7 +10,21 @@ from textual.content import Content
 from wizard.faces.tui import diagnosis, text
 from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.panes import heading
-from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, pad, wrapped
+from wizard.faces.tui.text import (
+    ACCENT,
+    BAD,
+    BOLD,
+    DIM,
+    OK,
+    TEXT,
+    WARN,
+    Part,
+    clip,
+    content,
+    join,
+    pad,
+    wrapped,
+)
 from wizard.i18n import N_, _
 from wizard.launch.stages import ORDER, TITLES, Stage
 

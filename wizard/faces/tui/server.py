@@ -6,6 +6,8 @@ an answer, and whatever becomes of the application, the server is stopped or giv
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from wizard.errors import WizardError
 from wizard.i18n import _
 from wizard.launch.stages import StageReader
+from wizard.outputs.quoting import bash_word
 
 if TYPE_CHECKING:
     from wizard.diagnose.engine import Diagnosis
@@ -126,7 +129,22 @@ class Server:
         # Not one of Textual's workers: the application may end before the server is stopped.
         self._thread = threading.Thread(target=self._work, name="server", daemon=False)
         self._thread.start()
+        self._take_signals()
         self.on_change()
+
+    def _take_signals(self) -> None:
+        """A terminal that is closed, or a shutdown, stops the server before the application ends."""
+        loop = self.wizard.app._loop
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if loop is not None and number is not None:
+                # Not in the main thread, or not on this platform: then the usual end of the process remains.
+                with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                    loop.add_signal_handler(number, self._signalled)
+
+    def _signalled(self) -> None:
+        self.stop()
+        self.wizard.app.exit(return_code=1)
 
     def stop(self) -> None:
         """Stop the server; asked a second time, kill it."""
@@ -156,6 +174,13 @@ class Server:
         """Wait for the thread; nothing of the server is left then, unless it was left running on purpose."""
         if self._thread is not None:
             self._thread.join(timeout_s)
+
+    def last_words(self) -> str:
+        """What stays in the terminal of a server that was left running."""
+        told = [self.shown.message, "", f"vllm-wizard status|logs|stop {bash_word(self.shown.folder)}"]
+        told += ["", self.shown.curl] if self.shown.curl else []
+        told += ["", self.shown.python] if self.shown.python else []
+        return "\n".join(told)
 
     def take_lines(self) -> list[str]:
         """The lines of the log since the last time."""
@@ -368,5 +393,6 @@ def make(wizard: Wizard) -> Server:
     from wizard.launch.target import from_plan
 
     plan, session = wizard.walk.plan, wizard.walk.session
-    assert plan is not None and session is not None
+    assert plan is not None
+    assert session is not None
     return Server(wizard, from_plan(plan, Path(str(plan.value("out_dir")))), plan, session)
