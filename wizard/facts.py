@@ -268,6 +268,7 @@ class ProbeRun:
     timed_out: bool = False
     summary: str = ""  # one line for people
     reason: str = ""
+    found: bool = True  # False: it answered that there is none (no GPU, no Docker)
 
 
 @dataclass(frozen=True)

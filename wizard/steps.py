@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from wizard.counts import parse_count
 from wizard.errors import BadInput
+from wizard.facts import Severity
 from wizard.i18n import N_, _
 from wizard.plan_types import Choice, Plan
 from wizard.session import SECRET_KEYS, Layer, Session, Value, expand, is_repo_id, looks_like_path
@@ -145,6 +146,8 @@ def _check_adapters(plan: Plan, value: tuple[str, ...]) -> str | None:
 
 
 def _check_name(plan: Plan, value: str) -> str | None:
+    if value.startswith("-"):
+        return _("A name may not begin with “-”: vLLM would take it for an option.")
     return _("A name may not hold white space.") if any(c.isspace() for c in value) else None
 
 
@@ -197,6 +200,23 @@ def _has_images(plan: Plan) -> bool:
 
 def _has_video(plan: Plan) -> bool:
     return plan.model is not None and "video" in plan.model.modalities
+
+
+def nothing_runs_here(plan: Plan) -> bool:
+    """Whether the machine itself stands in the way of any model, so that nothing else is worth asking."""
+    return plan.model is None and any(p.severity is Severity.BLOCKER for p in plan.machine.problems)
+
+
+def _something_runs(plan: Plan) -> bool:
+    return not nothing_runs_here(plan)
+
+
+def _has_model(plan: Plan) -> bool:
+    return plan.model is not None
+
+
+def _is_planned(plan: Plan) -> bool:
+    return bool(plan.argv)
 
 
 def _network(plan: Plan) -> bool:
@@ -254,6 +274,7 @@ MODEL = Step(
             check=_check_model,
         ),
     ),
+    when=_something_runs,
 )
 
 MOVE = Step(
@@ -323,6 +344,7 @@ RUNTIME = Step(
             advanced=True,
         ),
     ),
+    when=_has_model,
 )
 
 FLAGS = Step(
@@ -435,6 +457,7 @@ FLAGS = Step(
             advanced=True,
         ),
     ),
+    when=_is_planned,
 )
 
 WSL = Step(
@@ -505,7 +528,7 @@ WSL = Step(
             when=lambda p: bool(p.value("wsl_write")),
         ),
     ),
-    when=_is_wsl2,
+    when=lambda p: _is_wsl2(p) and _is_planned(p),
 )
 
 ACCESS = Step(
@@ -552,6 +575,7 @@ ACCESS = Step(
             optional=True,
         ),
     ),
+    when=_is_planned,
 )
 
 REVIEW = Step(
@@ -570,6 +594,8 @@ REVIEW = Step(
 )
 
 STEPS: tuple[Step, ...] = (MACHINE, MODEL, MOVE, RUNTIME, FLAGS, WSL, ACCESS, REVIEW)
+# What is asked on most machines; shown until this one has answered.
+USUAL_STEPS: tuple[Step, ...] = (MACHINE, MODEL, RUNTIME, FLAGS, ACCESS, REVIEW)
 QUESTIONS: dict[str, Question] = {q.key: q for s in STEPS for q in s.questions}
 
 

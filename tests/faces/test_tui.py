@@ -98,13 +98,36 @@ async def test_blockers_are_shown_with_cures_and_nothing_is_written(machine: str
         if not plan.blockers:
             pytest.skip("this machine can serve on its CPU")
         assert "Blocker" in screen_text(app)
-        for _n in range(12):
-            await pilot.press("enter")
-            await ready(app, pilot)
+        # Nothing else is worth asking on a machine that can run no model at all.
+        assert [s.id for s in app.walk.steps()] == ["machine", "review"]
+        await pilot.press("enter")
+        await ready(app, pilot)
         assert app.walk.step_id == "review"
         assert "Nothing can be written yet" in said(app)
         assert plan.blockers[0].title in said(app)
+        # Enter once more asks the machine anew, for it may have been cured meanwhile.
+        await pilot.press("enter")
+        await until(pilot, lambda: app.walk.step_id == "machine")
+        await ready(app, pilot)
+        assert app.walk.plan is not None
+        assert app.walk.plan is not plan
+        assert plan.blockers[0].title in said(app)
     assert not out.exists()
+
+
+async def test_a_cured_machine_is_asked_again_and_walked_through(tmp_path: Path) -> None:
+    app = app_on("wsl1", tmp_path / "out")
+    async with app.run_test(size=(100, 40)) as pilot:
+        await ready(app, pilot)
+        assert app.wizard is not None
+        app.wizard.host = open_host(MACHINES / DESKTOP)
+        await push(app, pilot, "ask-again")
+        await until(pilot, lambda: "model" in {s.id for s in app.walk.steps()} and app.walk.plan is not None)
+        await ready(app, pilot)
+        assert "This distro runs on WSL1" not in said(app)
+        await pilot.press("enter")
+        await ready(app, pilot)
+        assert app.walk.step_id == "model"
 
 
 async def test_back_and_forth_loses_nothing() -> None:

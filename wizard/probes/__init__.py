@@ -56,6 +56,7 @@ class Probe:
     summary: Callable[[Any], str]
     nothing: Callable[[Host, str], Any]
     failed: Callable[[Any], str] = lambda facts: ""  # the reason, when the main question stayed open
+    found: Callable[[Any], bool] = lambda facts: True
 
 
 def _no_memory(_host: Host, why: str) -> Memory:
@@ -82,9 +83,13 @@ def _no_system(host: Host, why: str) -> system.SystemFacts:
     return system.SystemFacts(system.detect_kind(host), unknown(why), unknown(why))
 
 
+def _is_there(facts: object) -> bool:
+    return facts is not None
+
+
 PROBES: tuple[Probe, ...] = (
     Probe("system", N_("System"), system.probe, summaries.system_line, _no_system),
-    Probe("gpu", N_("GPU and driver"), gpu.probe, summaries.gpu_line, _no_gpu, summaries.gpu_failure),
+    Probe("gpu", N_("GPU and driver"), gpu.probe, summaries.gpu_line, _no_gpu, summaries.gpu_failure, lambda stack: bool(stack.gpus)),
     Probe(
         "cpu",
         N_("Processor"),
@@ -93,18 +98,27 @@ PROBES: tuple[Probe, ...] = (
         lambda host, why: Cpu(unknown(why), unknown(why), host.machine),
     ),
     Probe("memory", N_("Memory and swap"), memory.probe, summaries.memory_line, _no_memory),
-    Probe("wsl", N_("WSL"), wsl.probe, summaries.wsl_line, wsl.without_answers),
+    Probe("wsl", N_("WSL"), wsl.probe, summaries.wsl_line, wsl.without_answers, found=_is_there),
     Probe(
         "windows",
         N_("Windows around WSL"),
         windows_host.probe,
         summaries.windows_line,
         lambda host, why: windows_host.nothing(why),
+        found=_is_there,
     ),
     Probe("disks", N_("Disks and mounts"), disks.probe, summaries.disks_line, disks.without_usage),
-    Probe("docker", N_("Docker"), docker.probe, summaries.docker_line, _no_docker, summaries.docker_failure),
+    Probe(
+        "docker",
+        N_("Docker"),
+        docker.probe,
+        summaries.docker_line,
+        _no_docker,
+        summaries.docker_failure,
+        lambda facts: bool(facts.engine.known),
+    ),
     Probe("python", N_("Python and uv"), python.probe, summaries.python_line, _no_python),
-    Probe("vllm", N_("Installed vLLM"), vllm.probe, summaries.vllm_line, lambda host, why: ()),
+    Probe("vllm", N_("Installed vLLM"), vllm.probe, summaries.vllm_line, lambda host, why: (), found=bool),
     Probe("ports", N_("Ports in use"), ports.probe, summaries.ports_line, lambda host, why: frozenset()),
 )
 
@@ -171,6 +185,7 @@ def _ask(probe: Probe, host: Host, answers: queue.SimpleQueue[_Answer]) -> None:
         timed_out=bool(watched.hung),
         summary=line,
         reason=reason or failed,
+        found=probe.found(facts),
     )
     answers.put(_Answer(probe, facts, run))
 

@@ -207,7 +207,9 @@ class WalkScreen(Screen[None]):
         copying = self.wizard.copying()
         middle: list[Part] = [(copying + "   ", WARN)] if copying and width >= 70 else []
         right: list[Part] = panes.progress(walk, glyphs) if width < THREE_ZONES else []
-        right = [*middle, *right, (_("step {n} of {total}").format(n=at + 1, total=len(steps)), TEXT)]
+        # How many steps there are is only known once the machine has answered.
+        where = _("step {n} of {total}") if walk.plan is not None else _("step {n}")
+        right = [*middle, *right, (where.format(n=at + 1, total=len(steps)), TEXT)]
         gap = max(1, width - 2 - content(left).cell_length - content(right).cell_length)
         self.query_one("#header", Panel).put(content([*left, (" " * gap, ""), *right]))
         set_title(self.query_one("#main"), f"{at + 1} {_(walk.step.title)}")
@@ -215,11 +217,9 @@ class WalkScreen(Screen[None]):
             rail = self.query_one("#rail-text", Rail)
             rail.put(panes.rail(walk, glyphs, max(12, rail.size.width or 18)))
         view = self.view
-        next_label = _(view.next_label) if view is not None else _("Next")
+        next_label = _(view.enter_label(walk.plan)) if view is not None else _("Next")
         written = isinstance(view, ReviewView) and view.written
         self.set_class(written, "-written")
-        if written:
-            next_label = _("Finish")
         self.query_one("#next", PushButton).rename(f"{next_label} {glyphs.right}")
         back = self.query_one("#back", PushButton)
         back.rename(f"{glyphs.left} {_('Back')}")
@@ -255,17 +255,17 @@ class WalkScreen(Screen[None]):
         elif isinstance(focused, PushButton) and focused.id not in ("next",):
             enter = _("Press")
         elif isinstance(view, ReviewView):
-            enter = _("Finish") if view.written else _("Write")
-        self.query_one("#footer", Footer).show_keys(
-            [
-                ("Enter", enter, "next"),
-                ("Esc", _("Back"), "back"),
-                ("F1", _("Help"), "help"),
-                ("F2", _("Plan"), "plan"),
-                ("^P", _("Find"), "find"),
-                ("^Q", _("Quit"), "app.quit"),
-            ]
-        )
+            enter = _(view.enter_label(self.walk.plan))
+        keys = [("Enter", enter, "next")]
+        if self.walk.neighbour(-1) is not None and not (isinstance(view, ReviewView) and view.written):
+            keys.append(("Esc", _("Back"), "back"))
+        keys += [
+            ("F1", _("Help"), "help"),
+            ("F2", _("Plan"), "plan"),
+            ("^P", _("Find"), "find"),
+            ("^Q", _("Quit"), "app.quit"),
+        ]
+        self.query_one("#footer", Footer).show_keys(keys)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         item = help_widget(event.widget)
@@ -375,7 +375,7 @@ class WalkScreen(Screen[None]):
             return
         if isinstance(view, ReviewView):
             self.commit()
-            self._review_next(view)
+            await self._review_next(view)
             return
         if not self.commit() or self._offer_copy(view):
             return
@@ -462,6 +462,13 @@ class WalkScreen(Screen[None]):
         if step_id in {s.id for s in self.walk.steps()} and self.commit():
             self.run_worker(self._go(step_id), exclusive=True, group="go")
 
+    async def start_over(self) -> None:
+        """Show the first step with no plan behind it."""
+        self.walk.plan = self.walk.before = self.walk.session = None
+        self._files = []
+        self.walk.visited.clear()
+        await self._enter("machine")
+
     async def _go(self, step_id: str) -> None:
         walk = self.walk
         if walk.step_id == "model":
@@ -540,6 +547,8 @@ class WalkScreen(Screen[None]):
             self.open_paste()
         elif name in ("start", "diagnose"):
             self.wizard.open_screen(name)
+        elif name == "ask-again":
+            await self.wizard.ask_again()
         elif name.startswith("move-"):
             self.wizard.move_button(name.removeprefix("move-"))
 
@@ -669,6 +678,8 @@ class WalkScreen(Screen[None]):
             self.open_paste()
         elif kind in ("start", "diagnose"):
             self.wizard.open_screen(kind)
+        elif kind == "ask-again":
+            self.run_worker(self.wizard.ask_again(), group="go")
         elif kind == "theme":
             self.app.theme = name
 
@@ -738,7 +749,7 @@ class WalkScreen(Screen[None]):
             walk.use(walk.session)
         self._files = [(Path(c.path).name, state_word(c.state.value)) for c in view.changes]
 
-    def _review_next(self, view: ReviewView) -> None:
+    async def _review_next(self, view: ReviewView) -> None:
         plan = self.walk.plan
         if view.written:
             self.wizard.finish()
@@ -747,6 +758,9 @@ class WalkScreen(Screen[None]):
             return
         self._refresh_changes(view)
         view.show(self.walk)
+        if view.asks_again(plan):
+            await self.wizard.ask_again()
+            return
         if plan.blockers or view.error or not view.changes:
             view.scroll_home(animate=False)
             self._hint(_("Nothing can be written yet: see the top of this step."))

@@ -21,7 +21,7 @@ from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, 
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, Toggle, glyphs_of
 from wizard.i18n import N_, _, ngettext
-from wizard.steps import Step
+from wizard.steps import Step, nothing_runs_here
 
 if TYPE_CHECKING:
     from wizard.facts import ProbeRun
@@ -76,6 +76,10 @@ class StepView(VerticalScroll, can_focus=False):
         width = self.room()
         for item in self.query(Field):
             item.show(walk, width)
+
+    def enter_label(self, plan: Plan | None) -> str:
+        """What Enter does here, once it is not taken by the control under it; translated where it is shown."""
+        return self.next_label
 
     def first_focus(self) -> Widget | None:
         """What is focused on arrival; None: the button that goes on."""
@@ -135,6 +139,8 @@ class MachineView(StepView):
     def above(self) -> Iterator[Widget]:
         yield Panel(id="problems", classes="block")
         yield Panel(id="probes", classes="block")
+        with Horizontal(classes="row block", id="again-row"):
+            yield PushButton(_("Ask again"), id="ask-again")
 
     def below(self) -> Iterator[Widget]:
         with Horizontal(classes="row block", id="failed-row"):
@@ -142,6 +148,14 @@ class MachineView(StepView):
 
     def on_mount(self) -> None:
         self.query_one("#problems").display = False
+        self.query_one("#again-row").display = False
+        self.draw_probes()
+
+    def restart(self) -> None:
+        """Forget all answers: the probes are asked anew."""
+        self.probes, self.finished, self.trouble = {}, False, ""
+        self.query_one("#problems").display = False
+        self.query_one("#again-row").display = False
         self.draw_probes()
 
     def start(self, names: Mapping[str, str]) -> None:
@@ -202,6 +216,8 @@ class MachineView(StepView):
             return glyphs.attention, WARN, _("timed out: {why}").format(why=run.reason or _("no answer")), WARN
         if not run.ok:
             return glyphs.attention, WARN, run.reason or run.summary or _("no answer"), WARN
+        if not run.found:
+            return glyphs.dash, DIM, run.summary or _("none"), TEXT
         return glyphs.done, OK, run.summary or _("fine"), TEXT
 
     def _probe_summary(self, glyphs: Glyphs) -> Content:
@@ -224,7 +240,9 @@ class MachineView(StepView):
             return
         if walk.plan is None:
             return
+        # Who has cured something must not have to leave and start again to see it.
         found = text.by_severity(walk.plan.machine.problems)
+        self.query_one("#again-row").display = bool(found) or bool(self.trouble)
         if found:
             box.put(join([text.problems(found, glyphs, self.room()), Content(""), panes.heading(_("What was found"), "", self.room())]))
         else:
@@ -738,8 +756,8 @@ class ReviewView(StepView):
         self._show_apply(plan)
         out_dir = self.field_of("out_dir")
         if out_dir is not None:
-            out_dir.display = not self.written
-        self.query_one(".intro").display = not self.written
+            out_dir.display = not self.written and not nothing_runs_here(plan)
+        self.query_one(".intro").display = not self.written and not nothing_runs_here(plan)
         self.draw_diff()
 
     def _show_apply(self, plan: Plan) -> None:
@@ -767,6 +785,15 @@ class ReviewView(StepView):
         elif plan.warnings:
             blocks.append(text.problems(plan.warnings, glyphs, self.room()))
         return Content("\n\n").join([*blocks, Content("")]) if blocks else Content("")
+
+    def enter_label(self, plan: Plan | None) -> str:
+        if self.written:
+            return N_("Finish")
+        return N_("Ask again") if plan is not None and self.asks_again(plan) else self.next_label
+
+    def asks_again(self, plan: Plan) -> bool:
+        """Whether the machine itself stands in the way: once it is cured, the machine has to be asked anew."""
+        return not self.written and nothing_runs_here(plan)
 
     def to_type(self, plan: Plan) -> list[TypeNext]:
         """What is left to type: a model that was copied in this walk need not be copied again."""

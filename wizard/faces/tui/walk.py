@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard.facts import Severity
 from wizard.session import Answers, Layer, Secrets, Session, Value
-from wizard.steps import MACHINE, QUESTIONS, STEPS, Question, Step, asked, set_answer, visible_steps
+from wizard.steps import MACHINE, QUESTIONS, USUAL_STEPS, Question, Step, asked, set_answer, visible_steps
 
 if TYPE_CHECKING:
     from wizard.host import Host
@@ -128,9 +128,9 @@ class Walk:
     # -- steps ------------------------------------------------------------------------------------------------
 
     def steps(self) -> tuple[Step, ...]:
-        """The steps that apply; before the machine has answered, those that always do."""
+        """The steps that apply; before the machine has answered, the usual ones."""
         if self.plan is None:
-            return tuple(s for s in STEPS if s.when is MACHINE.when)
+            return USUAL_STEPS
         return visible_steps(self.plan)
 
     @property

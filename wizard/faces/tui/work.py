@@ -77,6 +77,7 @@ class Wizard:
         self._saves = 0
         self._stop = False
         self._skip = False
+        self._again = False  # the machine was asked anew in this walk
         self._scan_started = 0.0
         self._ticker: Timer | None = None
         self._model_timer: Timer | None = None
@@ -99,10 +100,25 @@ class Wizard:
             self._ticker = self.app.set_interval(0.1, view.tick)
         self.app.run_worker(self._gather, thread=True, group="gather")
 
+    async def ask_again(self) -> None:
+        """Ask the machine anew, after something was cured; the answers given so far stay."""
+        if self.models_looking or any(w.group == "gather" and not w.is_finished for w in self.app.workers):
+            self.app.notify(_("The machine is still being asked."), timeout=3)
+            return
+        self.prepared, self._skip, self.first_step = None, False, None
+        screen = self.walk_screen
+        screen.go_on_when_ready = False
+        await screen.start_over()
+        view = screen.view
+        if isinstance(view, MachineView):
+            view.restart()
+        self._again = True
+        self.begin()
+
     def _gather(self) -> None:
         """In a thread: facts, recipes, the first plan, then the models."""
         saved: Saved | None = None
-        if self.keep is not None and not self.walk.answers.file:
+        if self.keep is not None and not self.walk.answers.file and not self._again:
             saved, trouble = resume.load(self.keep)
             if trouble:
                 self.app.call_from_thread(self.app.notify, trouble, severity="warning", timeout=8)
@@ -458,6 +474,7 @@ class Wizard:
         if self.receipt is not None and self.may_start():
             entries.append(Entry("start:", _("start"), _("Start it now"), _("and watch it until it answers")))
         if plan is not None:
+            entries.append(Entry("ask-again:", _("machine"), _("Ask this machine again"), _("after something was cured")))
             entries.append(Entry("paste:", _("flags"), _("Paste a command you found"), _("checked, and taken over")))
             entries += [Entry(f"flag:{r.dest}", _("flag"), r.flag, r.meaning) for r in plan.flag_rows]
             entries += [Entry(f"model:{m.key}", _("model"), m.name, m.note or m.where, m.key) for m in model_entries(plan) if m.selectable]
