@@ -492,7 +492,7 @@ class _Walk:
         from wizard.apply import write
 
         receipt = write(changes)
-        resume.save(self.kept, self._keepable(), "review")
+        resume.save(self.kept, self._keepable(), resume.FINISHED)
         say(writing.written(receipt))
         after = list(plan.after)
         if plan.move is not None and plan.move.wanted and not self.recorded and self._copy_model(plan):

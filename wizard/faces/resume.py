@@ -19,6 +19,7 @@ from wizard.i18n import _
 from wizard.session import FORMAT, SECRET_KEYS, Value, load_answers
 
 APP_NAME = "vllm-wizard"
+FINISHED = "finished"  # kept as the step once the files were written
 THIS_MACHINE = "this machine"  # the name of the host that the wizard runs on
 
 

@@ -112,8 +112,30 @@ class WizardApp(App[None]):
         return FirstScreen()
 
     def on_mount(self) -> None:
+        self._heed_signals()
         # A timer, not call_after_refresh: the first picture must be on the terminal before the loading begins.
         self.set_timer(0.02, self._begin)
+
+    def _heed_signals(self) -> None:
+        """A closed terminal or a kill leaves the full screen and keeps the answers, as Ctrl+Q does."""
+        import asyncio
+        import signal
+
+        loop = asyncio.get_running_loop()
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is None:
+                continue
+            try:
+                loop.add_signal_handler(number, self._ended_by, int(number))
+            except (NotImplementedError, RuntimeError, ValueError):
+                return  # Windows, or not the main thread: the default action stays
+
+    def _ended_by(self, number: int) -> None:
+        if self.wizard is not None:
+            self.wizard.save_now()
+            self.wizard.stop_work()
+        self.exit(return_code=128 + number)
 
     def _begin(self) -> None:
         self.run_worker(self._load, thread=True, group="load")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wizard.facts import ProbeRun
     from wizard.models.info import FoundModel
     from wizard.plan_types import Step as TypeNext
-    from wizard.session import Session
+    from wizard.session import Session, Value
 
 PATIENCE_S = 3.0  # so long Enter on the model step waits for the search
 
@@ -122,7 +122,7 @@ class Wizard:
             saved, trouble = resume.load(self.keep)
             if trouble:
                 self.app.call_from_thread(self.app.notify, trouble, severity="warning", timeout=8)
-        if saved is not None and (saved.answers or saved.step not in ("", "machine")):
+        if saved is not None and (saved.answers or saved.step not in ("", "machine", resume.FINISHED)):
             self.app.call_from_thread(self._offer, saved)
         if self.prepared is not None:
             self.walk.warm(self.prepared)
@@ -484,16 +484,22 @@ class Wizard:
 
     def _offer(self, saved: Saved) -> None:
         title = next((_(s.title) for s in STEPS if s.id == saved.step), _(STEPS[0].title))
-        parts: list[Part] = [
-            (_("Your last walk was kept on {when}; it had come to “{step}”.").format(when=saved.when, step=title), TEXT)
-        ]
+        finished = saved.step == resume.FINISHED
+        told = _("Your last walk was finished on {when}, with these answers of your own:") if finished else _("Your last walk was kept on {when}; it had come to “{step}”.")
+        parts: list[Part] = [(told.format(when=saved.when, step=title), TEXT)]
         for key, value in sorted(saved.answers.items())[:8]:
             parts += [(f"\n  {key} = ", DIM), (text.value_text(value), TEXT)]
         more = len(saved.answers) - 8
         if more > 0:
             parts.append(("\n  " + _("and {n} more").format(n=more), DIM))
         self.app.push_screen(
-            Ask(_("Go on from last time?"), content(parts), _("Go on"), _("Start anew")), lambda yes: self._resume(saved, bool(yes))
+            Ask(
+                _("Take the answers of last time?") if finished else _("Go on from last time?"),
+                content(parts),
+                _("Take them") if finished else _("Go on"),
+                _("Start anew"),
+            ),
+            lambda yes: self._resume(saved, bool(yes))
         )
 
     def _resume(self, saved: Saved, yes: bool) -> None:
@@ -501,7 +507,7 @@ class Wizard:
             return
         walk = self.walk
         walk.answers = Answers(file=dict(saved.answers), cli=walk.answers.cli, user=walk.answers.user)
-        if self.first_step is None and saved.step:
+        if self.first_step is None and saved.step and saved.step != resume.FINISHED:
             self.first_step = saved.step
             order = [s.id for s in STEPS]
             walk.visited.update(order[: order.index(saved.step)] if saved.step in order else ())
@@ -518,13 +524,8 @@ class Wizard:
         """Keep the explicit answers and the step, in a thread."""
         if self.keep is None:
             return
-        path, answers, step = self.keep, self.walk.answers.flat(), self.walk.step_id
-        if self.walk.pinned_model:
-            answers.pop("model", None)
-        answers.pop("out_dir", None) if "out_dir" in self.walk.answers.cli else None
-
         self._saves += 1
-        turn = self._saves
+        turn, (path, answers, step) = self._saves, self._to_keep(self.keep)
 
         def work() -> None:
             with self._saving:
@@ -534,6 +535,22 @@ class Wizard:
                 self.app.call_from_thread(self.app.notify, trouble, severity="warning")
 
         self.app.run_worker(work, thread=True, group="save")
+
+    def save_now(self) -> None:
+        """The same at once: the program is being ended."""
+        if self.keep is not None:
+            self._saves += 1
+            with self._saving:
+                resume.save(*self._to_keep(self.keep))
+
+    def _to_keep(self, path: Path) -> tuple[Path, dict[str, Value], str]:
+        answers, view = self.walk.answers.flat(), self.walk_screen.views.get("review")
+        if self.walk.pinned_model:
+            answers.pop("model", None)
+        if "out_dir" in self.walk.answers.cli:
+            answers.pop("out_dir", None)
+        written = isinstance(view, ReviewView) and view.written
+        return path, answers, resume.FINISHED if written else self.walk.step_id
 
     def to_type(self) -> list[TypeNext]:
         """What is left to type after the walk."""
@@ -558,11 +575,15 @@ class Wizard:
         await self.app.workers.wait_for_complete([w for w in self.app.workers if w.group == "save"])
         self._may_leave(self._leave)
 
-    def _leave(self) -> None:
+    def stop_work(self) -> None:
+        """End what runs in the background: a copy is stopped where it is, and can be taken up again."""
         from wizard.faces.tui.moving import stop
 
         stop(self)
         self._stop = True
+
+    def _leave(self) -> None:
+        self.stop_work()
         self.app.exit(return_code=0)
 
 
