@@ -104,6 +104,9 @@ def test_wrong_input_gives_2_and_says_what_to_do(
     ("text", "told"),
     [
         ("answers = 3", "table"),
+        ("", "holds no answers"),
+        ("# nothing\n", "holds no answers"),
+        ("port = 8000", "[answers]"),
         ("[answers]\nport = ", "not valid TOML"),
         ("format = 99", "newer"),
         ('[answers]\nhf_token = "hf_abcdefghijklmnop"', "secret"),
@@ -134,6 +137,77 @@ def test_a_secret_on_the_command_line_is_refused_and_not_repeated(
     out, err = capsys.readouterr()
     assert "planted-secret-1" not in out + err
     assert "--secrets-from-env" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["undo", "-1"], "“-1” is not a whole number from 1 on"),
+        (["undo", "0x1"], "“0x1” is not a whole number"),
+        (["fit", "--gpus", "-1"], "“-1” is not a whole number from 1 to 1024"),
+        (["fit", "--gpu-memory-gib", "nan"], "“nan” is not a number above 0"),
+        (["fit", "--gpu-memory-utilization", "3"], "“3” is no value for it (share of the GPU's memory"),
+        (["launch", "--timeout", "soon"], "“soon” is not a number above 0 and below 10000000"),
+        (["logs", "--lines", "-5"], "“-5” is not a whole number from 0 on"),
+        (["wslconfig", "--host-cpus", "0"], "“0” is not a whole number from 1 on"),
+    ],
+)
+def test_a_wrong_number_is_told_in_words(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert told in err
+    assert "_count" not in err
+
+
+_TAKE_JSON = sorted(options._TAKES_JSON)
+
+
+@pytest.mark.parametrize("name", _TAKE_JSON)
+def test_a_program_that_asks_for_json_gets_wrong_input_as_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--json", "--nonesuch"]) == 2
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert error["kind"] == "bad_input"
+    assert error["exit_code"] == 2
+    assert error["message"] in err
+
+
+def test_failures_and_surprises_are_json_as_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for error, kind, code in ((WizardError("no"), "failed", 1), (ZeroDivisionError("by zero"), "internal", 1)):
+
+        def fail(words: list[str], error: Exception = error) -> int:
+            raise error
+
+        monkeypatch.setattr(cli, "run", fail)
+        assert main(["plan", "--json"]) == code
+        assert json.loads(capsys.readouterr().out)["error"]["kind"] == kind
+        assert main(["check", "--", "--json"]) == code
+        assert capsys.readouterr().out == ""  # that one belongs to the command that is checked
+
+
+@pytest.mark.parametrize("config", ["rubbish {", "[1]", '{"a": 1}'])
+def test_a_folder_that_describes_no_model_is_named(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.json").write_text(config)
+    assert main(["fit", "--model", str(tmp_path), "--gpu-memory-gib", "24"]) in (1, 2)
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("pair", "told"),
+    [
+        ("served_model_name=-x", "may not begin with “-”"),
+        ("intent=embedding", "Qwen/Qwen3-8B cannot be set up for that; it can be for: chat"),
+        ("intent=nonsense", "Must be one of: chat"),
+    ],
+)
+def test_a_wrong_answer_is_told_with_its_cause(pair: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "--machine", str(MACHINES / "native-t4"), "--model", "Qwen/Qwen3-8B", "--set", pair]
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
 
 
 # -- where options stand ----------------------------------------------------------------------------------------

@@ -34,30 +34,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         # argparse leaves like this after --help.
         return leaving.code if isinstance(leaving.code, int) else 0
     except Exception as error:
-        from wizard.errors import WizardError
-
         if "--debug" in options:
             import traceback
 
             _say(traceback.format_exc().rstrip())
-        if isinstance(error, WizardError):
-            _say(f"vllm-wizard: {error}")
-            return error.exit_code
-        from wizard.i18n import _
+        code, text = _end_of(error)
+        _say(f"vllm-wizard: {text}")
+        if "--json" in options:
+            _print_error(error, code, text)
+        return code
 
-        if isinstance(error, OSError) and error.filename is None and _is_stdout_full(error):
-            _say(
-                "vllm-wizard: "
-                + _("The output could not be written: {reason}.").format(reason=error.strerror)
-            )
-            return 1
-        _say(
-            "vllm-wizard: "
-            + _(
-                "This should not have happened: {kind}: {error}. Nothing more was written. Run the same again with --debug and report what it shows."
-            ).format(kind=type(error).__name__, error=" ".join(str(error).split()))
-        )
-        return 1
+
+def _end_of(error: Exception) -> tuple[int, str]:
+    """The exit code and the words for an error."""
+    from wizard.errors import WizardError
+    from wizard.i18n import _
+
+    if isinstance(error, WizardError):
+        return error.exit_code, str(error)
+    if isinstance(error, OSError) and error.filename is None and _is_stdout_full(error):
+        return 1, _("The output could not be written: {reason}.").format(reason=error.strerror)
+    return 1, _(
+        "This should not have happened: {kind}: {error}. Nothing more was written. Run the same again with --debug and report what it shows."
+    ).format(kind=type(error).__name__, error=" ".join(str(error).split()))
+
+
+def _print_error(error: Exception, code: int, text: str) -> None:
+    """The error on standard output, for a program that reads JSON there; the words stand on standard error too."""
+    import contextlib
+    import json
+
+    from wizard.errors import BadInput, WizardError
+
+    kind = "bad_input" if isinstance(error, BadInput) else "failed" if isinstance(error, WizardError) else "internal"
+    with contextlib.suppress(OSError, ValueError):
+        # ASCII, so that it can be written whatever the terminal's encoding is.
+        print(json.dumps({"error": {"kind": kind, "message": text, "exit_code": code}}), flush=True)
 
 
 def _run(words: list[str]) -> int:

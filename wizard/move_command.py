@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _, ngettext
+from wizard.plain_text import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -74,7 +75,11 @@ def run(args: argparse.Namespace | Sequence[str]) -> int:
         return _move(args)
     except WizardError as error:
         if args.json:
-            _line({"event": "error", "message": str(error), "exit_code": error.exit_code})
+            # The last of the events; the words stand on standard error as well, as with every command.
+            kind = "bad_input" if isinstance(error, BadInput) else "failed"
+            told = {"kind": kind, "message": str(error), "exit_code": error.exit_code}
+            _line({"event": "error", "message": str(error), "exit_code": error.exit_code, "error": told})
+            print(printable(f"vllm-wizard: {error}"), file=sys.stderr)
             return error.exit_code
         raise
 

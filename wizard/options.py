@@ -252,6 +252,17 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
         def error(self, message: str) -> None:  # type: ignore[override]
             raise BadInput(f"{message}. " + _("See {command} --help.").format(command=self.prog))
 
+        def _get_value(self, action: argparse.Action, text: str) -> object:
+            try:
+                return super()._get_value(action, text)  # type: ignore[misc]
+            except argparse.ArgumentError as error:
+                if isinstance(error.__context__, argparse.ArgumentTypeError):
+                    raise
+                # argparse would name our function here.
+                raise argparse.ArgumentError(
+                    action, _("“{text}” is no value for it ({what})").format(text=text, what=action.help)
+                ) from None
+
     text = next((_(help_) for n, help_, _where in COMMANDS if n == name), None)
     parser = Parser(
         prog=f"{PROGRAM} {name}" if name else PROGRAM,
@@ -338,8 +349,10 @@ def _add_own(parser: argparse.ArgumentParser, name: str | None) -> None:
     elif name == "plan":
         _add_common(parser, *OUT_OPTION)  # type: ignore[arg-type]
     elif name == "undo":
+        from wizard.counts import whole_number
+
         parser.add_argument(
-            "count", nargs="?", type=_count, default=1, metavar="N", help=_("how many writes (default 1)")
+            "count", nargs="?", type=whole_number(), default=1, metavar="N", help=_("how many writes (default 1)")
         )
         parser.add_argument("--list", action="store_true", help=_("list the writes that can be taken back"))
         parser.add_argument("--force", action="store_true", help=_("also where a file was changed since"))
@@ -358,13 +371,6 @@ def _add_own(parser: argparse.ArgumentParser, name: str | None) -> None:
         where = next(w for n, _help, w in COMMANDS if n == name)
         room = importlib.import_module(where.partition(":")[0])
         room.add_arguments(parser)
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
 
 
 def _epilog(name: str | None) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wizard.counts import whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _, ngettext
 
@@ -39,10 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     parser.add_argument(
-        "--host-ram-bytes", type=_positive, metavar="N", help=_("RAM of the Windows machine, in bytes")
+        "--host-ram-bytes", type=whole_number(), metavar="N", help=_("RAM of the Windows machine, in bytes")
     )
     parser.add_argument(
-        "--host-cpus", type=_positive, metavar="N", help=_("logical processors of the Windows machine")
+        "--host-cpus", type=whole_number(), metavar="N", help=_("logical processors of the Windows machine")
     )
     parser.add_argument(
         "--wsl-conf", action="store_true", help=_("the file is an /etc/wsl.conf, whatever its name")
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights-gib", type=_figure, metavar="N", help=_("tune: size of the model's weights")
     )
-    parser.add_argument("--gpus", type=_positive, metavar="N", help=_("tune: how many GPUs serve it"))
+    parser.add_argument("--gpus", type=whole_number(), metavar="N", help=_("tune: how many GPUs serve it"))
     parser.add_argument(
         "--offload-gib",
         type=_figure,
@@ -72,14 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-alive", action="store_true", help=_("tune: keep WSL running when no terminal is open")
     )
-
-
-def _positive(text: str) -> int:
-    import argparse
-
-    if not text.isascii() or not text.isdigit() or len(text) > 30 or int(text) == 0:
-        raise argparse.ArgumentTypeError(_("“{text}” is no whole number above 0").format(text=text))
-    return int(text)
 
 
 def _figure(text: str) -> float:

@@ -175,7 +175,7 @@ def load_session(
             for key, value in table.items():
                 session = set_answer(session, plan, key, as_text(value), layer)
         plan = make_plan(session)
-    check_answers(session, plan)
+    check_answers(session, plan, args.answers)
     return session, plan
 
 
@@ -186,7 +186,7 @@ def as_text(value: Value) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def check_answers(session: Session, plan: Plan) -> None:
+def check_answers(session: Session, plan: Plan, answers_file: str | None = None) -> None:
     """Raise BadInput for the first explicit answer whose form is wrong.
 
     What only this machine speaks against (a port in use, a runtime that is not installed) is left to the
@@ -208,7 +208,7 @@ def check_answers(session: Session, plan: Plan) -> None:
         value, layer = given
         wrong = _malformed(QUESTIONS[key], plan, value)
         if wrong:
-            where = _("answers file") if layer is Layer.FILE else "--set"
+            where = (answers_file or _("answers file")) if layer is Layer.FILE else "--set"
             raise BadInput(
                 _("{where}: {key}={value}: {wrong}").format(
                     where=where, key=key, value=_short(as_text(value)), wrong=wrong
@@ -222,6 +222,12 @@ def _malformed(question: Question, plan: Plan, value: Value) -> str | None:
         # A release need not be among those proposed: the nearest known one is then used, and said.
         if question.key == "release" or not names or str(value) in names:
             return None
+        from wizard.plan.intents import BY_KEY
+
+        if question.key == "intent" and str(value) in BY_KEY and plan.model is not None:
+            return _("{model} cannot be set up for that; it can be for: {names}.").format(
+                model=plan.model.repo_id or plan.model.source, names=", ".join(names)
+            )
         return _("Must be one of: {names}.").format(names=", ".join(names))
     if question.key == "port":
         return (

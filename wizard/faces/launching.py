@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard import columns
+from wizard.counts import number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, writing
 from wizard.i18n import _
@@ -42,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser, name: str) -> None:
         parser.add_argument("dir", nargs="?", metavar="DIR", help=_("the folder with launch.sh (default: this folder, or the only one in ~/vllm)"))
         parser.add_argument("--yes", "-y", action="store_true", help=_("carry out repairs without asking"))
         parser.add_argument("--detach", "-d", action="store_true", help=_("go on without a terminal once it answers: systemd, Compose, or in the background"))
-        parser.add_argument("--timeout", type=_seconds, metavar="S", help=_("give up when it is not ready after S seconds (default: by the model's size)"))
+        parser.add_argument("--timeout", type=number_above_zero(10_000_000), metavar="S", help=_("give up when it is not ready after S seconds (default: by the model's size)"))
         parser.add_argument("--no-repair", action="store_true", help=_("only say why it failed; change nothing"))
         parser.add_argument("--show-log", action="store_true", help=_("print the server's log as it grows"))
         return
@@ -56,21 +57,7 @@ def add_options(parser: argparse.ArgumentParser, name: str) -> None:
         parser.add_argument("--all", action="store_true", help=_("every server that vllm-wizard started"))
     if name == "logs":
         parser.add_argument("--follow", "-f", action="store_true", help=_("go on as the log grows"))
-        parser.add_argument("--lines", "-n", type=_count, default=40, metavar="N", help=_("the last N lines (default 40; 0: all)"))
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1e7:
-        raise ValueError(text)
-    return value
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
+        parser.add_argument("--lines", "-n", type=whole_number(0), default=40, metavar="N", help=_("the last N lines (default 40; 0: all)"))
 
 
 # -- launch ---------------------------------------------------------------------------------------------------
