@@ -71,8 +71,20 @@ def _see() -> str:
 
 def run(args: list[str]) -> int:
     """Diagnose and print; 0 whatever the log says. Raises BadInput for a log that cannot be read."""
+    import gc
+
     words = _read_words(args)
     known = _known(words)
+    collecting = gc.isenabled()
+    gc.disable()  # nothing here makes cycles, and looking for them takes longer than to read a short log
+    try:
+        return _diagnose(words, known)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _diagnose(words: _Words, known: Known) -> int:
     lines = _read_log(words.log)
     from wizard.diagnose.engine import diagnose
 

@@ -173,10 +173,21 @@ def compile_folder(folder: Path = Path(FOLDER)) -> str:
         "classes": [rule["class"] for rule in rules],
         "last": [number for number, rule in enumerate(rules) if rule.get("last")],
         "info": sorted({n for rule in rules if "info" in rule.get("kinds", ()) for _source, groups, case in rule.get("any", ()) if not case for n in groups[0]}),
-        "any": [[groups, case, number, place] for number, rule in enumerate(rules) for place, (_source, groups, case) in enumerate(rule.get("any", ()))],
+        "exact": _by_literal(rules, any_case=False),
+        "any_case": _by_literal(rules, any_case=True),
     }
     texts = [json.dumps(row, ensure_ascii=False, sort_keys=True, separators=(",", ":")) for row in (index, *rules)]
     return "\n".join(texts) + "\n"
+
+
+def _by_literal(rules: list[dict[str, Any]], any_case: bool) -> dict[str, list[Any]]:
+    """Each literal of the rarest group of every pattern -> [number of the rule, place of the pattern, other groups]."""
+    table: dict[str, list[Any]] = {}
+    for number, rule in enumerate(rules):
+        for place, (_source, groups, case) in enumerate(rule.get("any", ())):
+            for literal in groups[0] if case == any_case else ():
+                table.setdefault(literal, []).append([number, place, groups[1:]])
+    return table
 
 
 def main() -> int:

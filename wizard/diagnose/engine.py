@@ -7,8 +7,6 @@ the earliest exception that nothing explains is shown as it is.
 
 from __future__ import annotations
 
-import re
-
 from wizard.diagnose import rulebook
 from wizard.diagnose.events import CODE, ERROR, EXC, INFO, PLAIN, PROSE, WARNING, Collector, Event, collect
 from wizard.diagnose.run_facts import NAMES, Run, runs_of
@@ -17,13 +15,15 @@ from wizard.i18n import N_, _
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from typing import Any
 
     from wizard.diagnose.reader import NumberedLines
-    from wizard.diagnose.rulebook import Rule, RuleBook
+    from wizard.diagnose.rulebook import Narrowed, Rule, RuleBook
 
 CONFIDENCES = ("high", "medium", "low")
 MAX_FINDINGS = 3
+_FEW_EVENTS = 300
 _TIERS = {rulebook.CAUSE: 0, rulebook.WEAK: 1, "unknown": 2, rulebook.LATE: 3, rulebook.ADVICE: 4}
 # A look-up that failed on the way to the real fault.
 _USUAL_CONTEXT = frozenset(
@@ -170,13 +170,22 @@ class Case:
         self.run = run
         self.known = known
         # Looking for a word in the whole text costs less than in each of its lines.
-        words = book.info_words if run.cut else tuple([w for w in book.info_words if w in run.ascii])
+        words = tuple([w for w in book.info_words if run.says(w)])
         self.collector: Collector = collect(run.lines, run.first, run.last, words)
         self.events = self.collector.events
         # With exceptions or errors of loggers in the log, other lines are commands, scripts and prose.
         self.structured = any(e.kind in (EXC, ERROR) for e in self.events)
         self._release: list[str | None] = []
         self._wrappers: dict[str, bool] = {}
+        self._narrowed: Narrowed | None = None
+        self.wrappers, self.consequences, self.died, self.harmless = book.wrappers, book.consequences, book.died, book.harmless
+        if len(self.events) <= _FEW_EVENTS:
+            # What none of the messages holds need not be looked for in each of them.
+            text = "\n".join([e.text for e in self.events])
+            self._narrowed = book.narrowed(text)
+            self.wrappers, self.consequences, self.died, self.harmless = [
+                tuple([p for p in patterns if p.may_be_in(text)]) for patterns in (book.wrappers, book.consequences, book.died, book.harmless)
+            ]
 
     @property
     def release(self) -> str | None:
@@ -210,7 +219,7 @@ class Case:
         """Whether the message only repeats that something below failed."""
         known = self._wrappers.get(event.text)
         if known is None:
-            known = self._wrappers[event.text] = self.book.matches(self.book.wrappers, event.text)
+            known = self._wrappers[event.text] = self.book.matches(self.wrappers, event.text)
         return known
 
     # -- matching ---------------------------------------------------------------------------------------------
@@ -226,7 +235,7 @@ class Case:
     def best(self, event: Event) -> Match | None:
         """The rule of the highest priority that fits the event."""
         best: Match | None = None
-        for rule, found in self.book.hits(event.text):
+        for rule, found in self.book.hits(event.text, self._narrowed):
             if best is not None and (rule.priority, -rule.order) < (best.rule.priority, -best.rule.order):
                 continue
             match = self.fits(rule, event, found)
@@ -305,7 +314,7 @@ def examine(case: Case) -> list[Match]:
     ready = run.ready_index
     died = -1
     if ready >= 0:
-        died = next((e.index for e in case.events if e.index > ready and e.kind != INFO and book.matches(book.died, e.text)), -1)
+        died = next((e.index for e in case.events if e.index > ready and e.kind != INFO and book.matches(case.died, e.text)), -1)
     if died >= 0 and run.stopped_before(died):
         died = -1  # that its parts end then is as it should be
     if ready >= 0 and died < 0:
@@ -313,7 +322,7 @@ def examine(case: Case) -> list[Match]:
         matches = [m for m in case.matches([e for e in case.events if e.index > ready]) if "ready" in m.rule.stages]
         return _ordered(matches)
     events = [e for e in case.events if e.index > ready] if ready >= 0 else case.events
-    plain = [e for e in events if not case.is_wrapper(e) and not book.matches(book.harmless, e.text)]
+    plain = [e for e in events if not case.is_wrapper(e) and not book.matches(case.harmless, e.text)]
     matches = case.matches(plain)
     # A cause may be told in the words of a wrapper ("Worker failed with error 'No such file: ninja'").
     named = {m.rule.id for m in matches}
@@ -346,7 +355,7 @@ def _unexplained(case: Case, events: list[Event], explained: set[int]) -> Match 
     left = [
         e
         for e in events
-        if e.kind in (EXC, PROSE, ERROR) and not book.matches(book.consequences, e.text) and e.level != "WARNING"
+        if e.kind in (EXC, PROSE, ERROR) and not book.matches(case.consequences, e.text) and e.level != "WARNING"
     ]
     by_strength = (
         [e for e in left if e.kind == EXC and e.has_traceback],
@@ -365,10 +374,16 @@ def _unexplained(case: Case, events: list[Event], explained: set[int]) -> Match 
             cause = "vllm_internal_bug"
         match = Match(book.by_id("internal-bug" if cause == "vllm_internal_bug" else "unknown"), event, None, case)
         match.tier = "unknown"
-        if event.bare or re.search(r"validation errors? for \w+$", event.text):
+        if event.bare or _is_only_a_heading(event.text):
             match.line_index = _telling_line(case, event)
         return match
     return None
+
+
+def _is_only_a_heading(text: str) -> bool:
+    """``ValidationError: 1 validation error for VllmConfig``: what is wrong follows."""
+    before, found, name = text.rpartition(" for ")
+    return bool(found) and name.isidentifier() and before.endswith(("validation error", "validation errors"))
 
 
 def _root_of_chain(events: list[Event], first: Event) -> Event:

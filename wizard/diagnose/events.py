@@ -11,16 +11,54 @@ from wizard.diagnose.lines import Parsed, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
-
     from wizard.diagnose.reader import NumberedLines
 
-FRAME = Lazy(r'File "(?P<file>[^"]+)", line \d+(?:, in (?P<func>.+))?$')
-EXCEPTION = Lazy(
-    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Failed|Failure|Timeout|Fault|NotFound|Unsupported|Died|Killed|StopIteration|NotImplemented|Warning|OutOfMemory|SerializationException)(?:\([\w.]*\))?)(?::\s?(?P<message>.*))?$",
-    ("rror", "xcept", "Interrupt", "Exit", "Fail", "Timeout", "Fault", "NotFound", "Unsupported", "Died", "Killed", "Stop", "NotImpl", "Warning", "OutOfM"),
-)
-_IN_TRACEBACK = Lazy(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]*\))?)(?::\s(?P<message>.*)|:)?$")
+# How exceptions' names end; classes are recognized by it outside of tracebacks.
+_ENDINGS = (
+    "Error", "Exception", "Interrupt", "Exit", "Failed", "Failure", "Timeout", "Fault", "NotFound", "Unsupported",
+    "Died", "Killed", "StopIteration", "NotImplemented", "Warning", "OutOfMemory", "SerializationException",
+)  # fmt: skip
+
+
+def is_frame(text: str) -> bool:
+    """``File "x.py", line 3, in run``"""
+    if not text.startswith('File "'):
+        return False
+    name, found, rest = text[6:].partition('", line ')
+    if not found or not name or '"' in name:
+        return False
+    number, comma, where = rest.partition(", in ")
+    return number.isdigit() and (not comma or bool(where))
+
+
+def exception_of(text: str, inside: bool = False) -> tuple[str, str] | None:
+    """(type, message) of ``some.module.SomeError: message``; ``inside`` a traceback any name will do."""
+    kind, _colon, message = text.partition(":")
+    name = kind
+    if name.endswith(")"):
+        name, _bracket, more = name.partition("(")
+        if not _is_dotted(more[:-1] or "x"):
+            return None
+    if not _is_dotted(name):
+        return None
+    if inside:
+        if message and not message[0].isspace():
+            return None
+        return kind, message.strip()
+    last = name.rpartition(".")[2]
+    if not (last[0].isupper() or last[0] == "_") or not last.endswith(_ENDINGS):
+        return None
+    if last in _ENDINGS and not last[1:].endswith(_ENDINGS):
+        return None
+    return kind, message.strip()
+
+
+def _is_dotted(name: str) -> bool:
+    if name.isidentifier():
+        return True
+    return "." in name and all(part.isidentifier() for part in name.split("."))
+
+
 # An exception in the middle of prose, as people quote it.
 _QUOTED = Lazy(r"(?<![\w.])(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)): (?P<message>\S.*)$", ("Error: ", "Exception: ", "Interrupt: "))
 _MARKS = frozenset("^~ \t")
@@ -124,7 +162,7 @@ class Collector:
             self._begin(stream, line)
             return
         first = text[0]
-        if first == "F" and FRAME.match(text):
+        if first == "F" and is_frame(text):
             self._frame(stream, line, text)
             return
         if first in "DT" and self._link(stream, text):
@@ -216,9 +254,9 @@ class Collector:
             return False
         indented = body[:1] in " \t"
         # Python names its own exceptions without a module; whatever is unindented behind frames ends the traceback.
-        found = EXCEPTION.match(text) if not indented or stream.expects_code is False else None
+        found = exception_of(text) if not indented or stream.expects_code is False else None
         if found is None and not indented and stream.frames and not stream.expects_code:
-            found = _IN_TRACEBACK.match(text)
+            found = exception_of(text, inside=True)
         if found is not None and not (stream.expects_code and indented):
             self._exception(stream, index, line, text, found)
             return True
@@ -238,13 +276,13 @@ class Collector:
             stream.open = False
         return False
 
-    def _exception(self, stream: _Stream, index: int, line: Parsed, text: str, found: re.Match[str]) -> None:
+    def _exception(self, stream: _Stream, index: int, line: Parsed, text: str, found: tuple[str, str]) -> None:
         event = Event(EXC, index, text, line)
-        event.type = found["type"]
+        event.type, message = found
         event.frames = "\n".join(stream.frames)
         event.has_traceback = True
         event.chain, event.link = stream.chain, stream.link
-        event.bare = not (found["message"] or "").strip()
+        event.bare = not message
         if event.bare and stream.code_text:
             code = Event(CODE, stream.code_index, stream.code_text, line)
             code.type = event.type
@@ -270,11 +308,11 @@ class Collector:
     # -- lines outside of tracebacks --------------------------------------------------------------------------
 
     def _loose(self, stream: _Stream, index: int, line: Parsed, text: str) -> None:
-        found = EXCEPTION.match(text)
-        if found is not None and line.level in ("", "ERROR", "CRITICAL") and not found["type"].endswith("Warning"):
+        found = exception_of(text)
+        if found is not None and line.level in ("", "ERROR", "CRITICAL") and not found[0].endswith("Warning"):
             event = Event(EXC, index, text, line)
-            event.type = found["type"]
-            event.bare = not (found["message"] or "").strip()
+            event.type, message = found
+            event.bare = not message
             self._chains += 1
             event.chain, event.link = (stream.chain, stream.link) if stream.link else (self._chains, "")
             stream.link = ""
@@ -316,7 +354,7 @@ class Collector:
 
 
 def _is_exception(text: str) -> bool:
-    return EXCEPTION.match(text) is not None
+    return exception_of(text) is not None
 
 
 def _holds(row: str, words: tuple[str, ...]) -> bool:

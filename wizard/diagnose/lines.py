@@ -26,6 +26,8 @@ _PLAIN_LOG = Lazy(
 
 
 _LOG_STARTS = frozenset("DIWEC[0123456789")
+_LEVELS = ("INFO", "ERROR", "WARNING", "DEBUG", "CRITICAL")
+_BLANKS = frozenset(" \t")
 
 
 class Parsed:
@@ -56,14 +58,68 @@ def _may_have_outer(text: str) -> bool:
     first = text[:1]
     if first.isdigit() and text[4:5] == "-":
         return True
-    if first in (">", "[") or (text[3:4] == " " and ":" in text[5:12]):
+    if first == ">" or (first == "[" and (text[1:5].isdigit() or text.startswith("[pod/"))):
+        return True
+    if first.isupper() and text[3:4] == " " and text[4:6].strip().isdigit() and ":" in text[7:12]:
         return True
     bar = text.find("|", 0, 110)
     return bar > 0 and " " not in text[:bar].rstrip()
 
 
 def _may_have_level(text: str, first: str) -> bool:
-    return first in "[0123456789" or text.startswith(("INFO:", "ERROR:", "WARNING:", "DEBUG:", "CRITICAL:", "INFO ", "ERROR ", "WARNING "))
+    if first not in "[0123456789":
+        return text.startswith(("INFO:", "ERROR:", "WARNING:", "DEBUG:", "CRITICAL:", "INFO ", "ERROR ", "WARNING "))
+    begin = text[:64]
+    for level in _LEVELS:  # noqa: SIM110  (a generator takes twice as long)
+        if level in begin:
+            return True
+    return False
+
+
+# The usual forms are read by hand: compiling the expressions above takes longer than to read a short log with them.
+
+
+def _usual_process(text: str) -> tuple[str, str, int] | None:
+    """(pid, name, length) of ``(EngineCore_DP0 pid=11) `` at the beginning."""
+    end = text.find(")", 1, 80)
+    name, found, pid = text[1:end].rpartition("pid=")
+    name = name.rstrip()
+    if end < 0 or not found or not pid.isdigit() or not (not name or (name.isascii() and name[0].isalpha() and name.replace("-", "_").replace(".", "_").isidentifier())):
+        return None
+    return pid, name, end + (2 if text[end + 1 : end + 2] == " " else 1)
+
+
+def _usual_level(text: str) -> tuple[str, str, int] | None:
+    """(level, source, length) of ``ERROR 11-05 03:12:46 [core.py:900] `` or ``INFO:     `` at the beginning."""
+    for level in _LEVELS:
+        if text.startswith(level):
+            break
+    else:
+        return None
+    at = len(level)
+    if text[at : at + 1] == ":":
+        blank = at + 1
+        while blank < at + 10 and text[blank : blank + 1] in _BLANKS:
+            blank += 1
+        return (level, "", blank) if blank > at + 1 else None
+    if text[at : at + 1] + text[at + 3 : at + 4] + text[at + 6 : at + 7] + text[at + 9 : at + 10] + text[at + 15 : at + 16] != " - : ":
+        return None
+    at += 17 if text[at + 16 : at + 17] == "[" else 16
+    end = text.find("]", at, at + 100)
+    if end < 0 or not text[text.rfind(":", at, end) + 1 : end].isdigit() or " " in text[at:end]:
+        return None
+    return level, text[at:end], end + (2 if text[end + 1 : end + 2] == " " else 1)
+
+
+def _usual_service(text: str) -> tuple[str, int] | None:
+    """(service, length) of Docker Compose's ``vllm-1  | `` at the beginning."""
+    bar = text.find("|", 1, 104)
+    name = text[:bar].rstrip(" ")
+    if bar < 0 or len(name) > 64 or bar - len(name) > 40 or text[bar + 1 : bar + 2] not in ("", " "):
+        return None
+    if not name[:1].isalnum() or not name.isascii() or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        return None
+    return name, min(bar + 2, len(text))
 
 
 def parse(raw: str) -> Parsed:
@@ -78,7 +134,12 @@ def parse(raw: str) -> Parsed:
     for _round in range(6):
         first = text[:1]
         if first == "(":
-            found = _PROC.match(text)
+            usual = _usual_process(text)
+            if usual is not None:
+                proc, name, at = usual[0], usual[1] or name, usual[2]
+                text = text[at:]
+                continue
+            found = _PROC.match(text) if "pid=" in text else None
             if found is None:
                 break
             proc, name = found["pid"], found["name"] or name
@@ -93,7 +154,13 @@ def parse(raw: str) -> Parsed:
             continue
         found = None
         if first in _LOG_STARTS:
-            found = _LOG.match(text) or (_PLAIN_LOG.match(text) if _may_have_level(text, first) else None)
+            usual = _usual_level(text)
+            if usual is not None:
+                level, src, at = usual[0], usual[1] or src, usual[2]
+                text = text[at:]
+                continue
+            may = _may_have_level(text, first)
+            found = (_LOG.match(text) or _PLAIN_LOG.match(text)) if may else None
         if found is not None:
             if level and first in " \t":
                 break
@@ -101,7 +168,14 @@ def parse(raw: str) -> Parsed:
             src = found.groupdict().get("src") or src
             text = text[found.end() :]
             continue
-        found = None if level or not _may_have_outer(text) else _OUTER.match(text)
+        if level or not _may_have_outer(text):
+            break
+        outer = _usual_service(text)
+        if outer is not None:
+            service, at = outer
+            text = text[at:]
+            continue
+        found = _OUTER.match(text)
         if found is None:
             break
         service = found["service"] or service

@@ -8,7 +8,6 @@ one crash costs a scan and no memory.
 from __future__ import annotations
 
 import codecs
-import zlib
 
 TYPE_CHECKING = False  # typing and collections.abc cost a small log a good part of its time
 if TYPE_CHECKING:
@@ -76,6 +75,8 @@ def _plain_chunks(stream: BinaryIO) -> Iterator[bytes]:
             yield first
             first = stream.read(CHUNK_BYTES)
         return
+    import zlib
+
     unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
     while first:
         # max_length bounds what a small hostile archive can blow up to at once.
@@ -130,14 +131,18 @@ def _sieve(chunks: Iterator[bytes]) -> NumberedLines:
 
 
 def _lines(data: bytes) -> list[str]:
-    text = data.decode("utf-8", "replace")
-    if "\r" in text:
+    if b"\r" in data:
         # A progress bar rewrites its line with a bare CR: it stays one line, as editors and grep count it.
-        text = text.replace("\r\n", "\n")
-    lines = text.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    if len(text) > LONGEST_LINE_CHARS:
+        data = data.replace(b"\r\n", b"\n")
+    rows = data.split(b"\n")
+    if rows and not rows[-1]:
+        rows.pop()
+    # Line by line: one odd character would make the whole text several times as large and slow.
+    try:
+        lines = [row.decode() for row in rows]
+    except UnicodeDecodeError:
+        lines = [row.decode("utf-8", "replace") for row in rows]
+    if len(data) > LONGEST_LINE_CHARS:
         lines = [line if len(line) <= LONGEST_LINE_CHARS else line[:LONGEST_LINE_CHARS] for line in lines]
     return lines
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
+
+from wizard.diagnose.lazy import from_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator
     from typing import Any
 
 FOLDER = os.path.join(os.path.dirname(__file__), "rules")  # noqa: PTH118, PTH120  (pathlib takes longer to load than the rules)
 COMPILED_NAME = "compiled.jsonl"
+
+if TYPE_CHECKING:
+    # (literal, [rule's number, pattern's place, further groups of literals]...) with and without regard to case.
+    Narrowed = tuple[list[tuple[str, list[Any]]], list[tuple[str, list[Any]]]]
 
 CAUSE, WEAK, LATE, ADVICE = "cause", "weak", "late", "advice"
 TIERS = (CAUSE, WEAK, LATE, ADVICE)
@@ -30,10 +35,22 @@ class Pattern:
         self.ignores_case = ignores_case
         self._compiled: re.Pattern[str] | None = None
 
+    def is_in(self, text: str) -> bool:
+        """Whether the text holds a match."""
+        if self.needles == [[self.source]] and not self.ignores_case:
+            return self.source in text  # nothing but a literal
+        return self.search(text) is not None
+
+    def may_be_in(self, text: str) -> bool:
+        """Whether a part of the text may hold a match: quick, and sometimes wrongly True."""
+        return self.ignores_case or holds_all(text, self.needles)
+
     def search(self, text: str) -> re.Match[str] | None:
         if not holds_all(text.lower() if self.ignores_case else text, self.needles):
             return None
         if self._compiled is None:
+            import re
+
             self._compiled = re.compile(self.source)
         return self._compiled.search(text)
 
@@ -102,9 +119,9 @@ class RuleBook:
     Of the compiled text only the first line is read at first; a rule when a message holds its words.
     """
 
-    def __init__(self, text: str) -> None:
-        self._rows = text.split("\n")
-        index = json.loads(self._rows[0])
+    def __init__(self, text: bytes) -> None:
+        self._rows = text.split(b"\n")
+        index = from_json(self._rows[0].decode())
         self.ids: list[str] = index["ids"]
         self.classes: list[str] = index["classes"]
         self.info_words: tuple[str, ...] = tuple(index["info"])
@@ -116,20 +133,13 @@ class RuleBook:
         self._last: list[int] = index["last"]
         self._made: dict[int, Rule] = {}
         # The literals of each pattern's rarest group, with what else must be there.
-        self._exact: dict[str, list[Any]] = {}
-        self._any_case: dict[str, list[Any]] = {}
-        for row in index["any"]:
-            table = self._any_case if row[1] else self._exact
-            for needle in row[0][0]:
-                if needle in table:
-                    table[needle].append(row)
-                else:
-                    table[needle] = [row]
+        self._exact: dict[str, list[Any]] = index["exact"]
+        self._any_case: dict[str, list[Any]] = index["any_case"]
 
     def rule(self, number: int) -> Rule:
         made = self._made.get(number)
         if made is None:
-            made = self._made[number] = Rule(json.loads(self._rows[number + 1]), number)
+            made = self._made[number] = Rule(from_json(self._rows[number + 1].decode()), number)
         return made
 
     @property
@@ -144,15 +154,24 @@ class RuleBook:
         """Rules about how a log ends."""
         return [self.rule(number) for number in self._last]
 
-    def hits(self, text: str) -> Iterator[tuple[Rule, re.Match[str]]]:
+    def narrowed(self, text: str) -> Narrowed:
+        """The words of the rules that occur in a text at all: what need be looked for in each of its lines."""
+        lowered = text.lower()
+        return (
+            [(needle, rows) for needle, rows in self._exact.items() if needle in text],
+            [(needle, rows) for needle, rows in self._any_case.items() if needle in lowered],
+        )
+
+    def hits(self, text: str, narrowed: Narrowed | None = None) -> Iterator[tuple[Rule, re.Match[str]]]:
         """Rules one of whose ``any`` patterns matches, each once."""
+        exact, any_case = narrowed or (self._exact.items(), self._any_case.items())
         seen: set[int] = set()
-        rows = [row for needle, found in self._exact.items() if needle in text for row in found]
-        if self._any_case:
+        rows = [row for needle, found in exact if needle in text for row in found if not row[2] or holds_all(text, row[2])]
+        if any_case:
             lowered = text.lower()
-            rows += [row for needle, found in self._any_case.items() if needle in lowered for row in found if holds_all(lowered, row[0])]
-        for groups, ignores_case, number, place in rows:
-            if number in seen or not (ignores_case or holds_all(text, groups)):
+            rows += [row for needle, found in any_case if needle in lowered for row in found if not row[2] or holds_all(lowered, row[2])]
+        for number, place, _groups in rows:
+            if number in seen:
                 continue
             rule = self.rule(number)
             found = rule.any[place].search(text)
@@ -162,7 +181,7 @@ class RuleBook:
 
     def matches(self, patterns: tuple[Pattern, ...], text: str) -> bool:
         for pattern in patterns:  # noqa: SIM110  (a generator takes twice as long)
-            if pattern.search(text) is not None:
+            if pattern.is_in(text):
                 return True
         return False
 
@@ -173,6 +192,6 @@ _BOOK: list[RuleBook] = []
 def load() -> RuleBook:
     """The packaged rules."""
     if not _BOOK:
-        with open(os.path.join(FOLDER, COMPILED_NAME), encoding="utf-8") as stream:  # noqa: PTH118, PTH123
+        with open(os.path.join(FOLDER, COMPILED_NAME), "rb") as stream:  # noqa: PTH118, PTH123
             _BOOK.append(RuleBook(stream.read()))
     return _BOOK[0]

@@ -6,6 +6,7 @@ from wizard.diagnose.lazy import Lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
 
     from wizard.diagnose.reader import NumberedLines
 
@@ -24,12 +25,13 @@ STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
 READY = len(STAGES) - 2
 NAMES = tuple(name for name, _words in STAGES)
 _CONTEXT_CHARS = 2 << 20
+_LINES_A_WORD = 30
 
 _MULTILINE = 8  # re.MULTILINE
 _RELEASE = (
     Lazy(r"vLLM API server version (\S+)", ("API server version",)),
     Lazy(r"LLM engine \(v?([0-9][\w.+]*)\)", ("LLM engine (",)),
-    Lazy(r"█.*version\s+v?([0-9][\w.+]*)", ("█",)),
+    Lazy(r"█.*version\s+v?([0-9][\w.+]*)", ("  version ",)),
     Lazy(r"(?i)vllm version\W{1,8}v?([0-9]+\.[0-9]+[\w.+]*)", ("ersion",)),
     Lazy(r"vllm-openai(?:-\w+)?:v([0-9]+\.[0-9]+[\w.+]*)", ("vllm-openai",)),
     Lazy(r"\bvllm==([0-9]+\.[0-9]+[\w.+]*)", ("vllm==",)),
@@ -38,7 +40,7 @@ _RELEASE = (
 _MODEL = (
     Lazy(r"with config: (?:VllmConfig\()?model(?:_config)?='([^']+)'", ("with config: ",)),
     Lazy(r"'model(?:_tag)?': '([^']+)'", ("'model",)),
-    Lazy(r"█.*model\s+(\S+)", ("█",)),
+    Lazy(r"█.*model\s+(\S+)", ("  model ",)),
     Lazy(r"Namespace\(.*?model(?:_tag)?='([^']+)'", ("Namespace(",)),
     Lazy(r"Starting to load model (\S+?)\.\.\.", ("Starting to load model",)),
     Lazy(r"vllm serve (?:\\\s+)?([^\s\-`\\<][^\s`]*)", ("vllm serve ",)),
@@ -51,7 +53,7 @@ _GPU = (
     Lazy(r"\b(?:NVIDIA )?((?:A100|H100|H200|B200|L40S?|A10G?|A6000|T4|V100)(?:-\w+)*)\b", ("A100", "H100", "H200", "B200", "L40", "A10", "A6000", "T4", "V100")),
 )
 _UTILIZATION = (
-    Lazy(r"gpu[-_]memory[-_]utilization'?\"?[=: ]{1,3}(0?\.\d+|1\.0|1)\b", ("memory",)),
+    Lazy(r"gpu[-_]memory[-_]utilization'?\"?[=: ]{1,3}(0?\.\d+|1\.0|1)\b", ("memory-utilization", "memory_utilization")),
     Lazy(r"gpu_memory_utilization \((0?\.\d+)\)", ("gpu_memory_utilization (",)),
     Lazy(r"desired GPU memory utilization \((0?\.\d+)", ("desired GPU memory",)),
 )
@@ -66,6 +68,36 @@ _WSL = ("WSL is detected", "microsoft-standard-WSL2", "WSL2", "/mnt/c/", "/mnt/d
 _DOCKER = ("docker", "container", "dist-packages/vllm", "/vllm-workspace")
 
 
+class _Part:
+    """Some of a run's lines, searched as one text."""
+
+    __slots__ = ("indices", "text")
+
+    def __init__(self) -> None:
+        self.indices: list[int] = []
+        self.text = ""
+
+    def read(self, rows: list[str]) -> None:
+        text = "\n".join([rows[index] for index in self.indices])
+        # Python searches ASCII several times as fast.
+        self.text = text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
+
+    def index_of(self, at: int) -> int:
+        return self.indices[self.text.count("\n", 0, at)]
+
+    def indices_with(self, needles: tuple[str, ...]) -> list[int]:
+        out = set()
+        for needle in needles:
+            at = self.text.find(needle)
+            for _turn in range(_LINES_A_WORD):
+                if at < 0:
+                    break
+                out.add(self.index_of(at))
+                at = self.text.find("\n", at)
+                at = self.text.find(needle, at) if at >= 0 else -1
+        return sorted(out)
+
+
 class Run:
     """Lines ``first`` to ``last`` (exclusive) of the kept lines: one start of a server, or all of them."""
 
@@ -73,38 +105,12 @@ class Run:
         self.lines = lines
         self.first = first
         self.last = last
-        self.marks: list[tuple[int, int]] = []  # (stage, index of the line that shows it), rising
-        self.cut = False  # whether ``text`` lacks the middle
         self._text: str | None = None
-        self._ascii: str | None = None
+        self._quiet = _Part()
+        self._errors = _Part()
+        self._marks: list[tuple[int, int]] | None = None
+        self._found: dict[object, str | None] = {}
         self._arguments: dict[str, str] | None = None
-        self._mark()
-
-    def _mark(self) -> None:
-        text = self.ascii
-        if self.cut:
-            self._mark_lines()
-            return
-        reached = -1
-        for stage, (_name, words) in enumerate(STAGES):
-            places = [at for at in (text.find(word) for word in words) if at >= 0]
-            if not places:
-                continue
-            at = min(places)
-            if at > reached:
-                reached = at
-                self.marks.append((stage, self.first + text.count("\n", 0, at)))
-
-    def _mark_lines(self) -> None:
-        """The same, line by line."""
-        reached = -1
-        for index in range(self.first, self.last):
-            row = self.lines.lines[index]
-            for stage in range(reached + 1, len(STAGES)):
-                if any(word in row for word in STAGES[stage][1]):
-                    self.marks.append((stage, index))
-                    reached = stage
-                    break
 
     @property
     def text(self) -> str:
@@ -112,10 +118,49 @@ class Run:
         if self._text is None:
             text = "\n".join(self.lines.lines[self.first : self.last])
             if len(text) > 2 * _CONTEXT_CHARS:
-                self.cut = True
                 text = text[:_CONTEXT_CHARS] + "\n" + text[-_CONTEXT_CHARS:]
             self._text = text
         return self._text
+
+    @property
+    def marks(self) -> list[tuple[int, int]]:
+        """(stage, index of the line that shows it), rising."""
+        if self._marks is None:
+            self._look_through()
+        return self._marks or []
+
+    def says(self, word: str) -> bool:
+        """Whether a line holds the word, but for what a server at work says again and again. ASCII only."""
+        if self._marks is None:
+            self._look_through()
+        return word in self._quiet.text or word in self._errors.text
+
+    def _look_through(self) -> None:
+        quiet, errors = self._quiet, self._errors
+        working = -1
+        rows = self.lines.lines
+        for index in range(self.first, self.last):
+            row = rows[index]
+            if "HTTP/1.1" in row or "throughput: " in row:
+                if working < 0 and ('HTTP/1.1" 200' in row or "throughput: " in row):
+                    working = index
+            elif " ERROR " in row:
+                errors.indices.append(index)
+            else:
+                quiet.indices.append(index)
+        quiet.read(rows)
+        errors.read(rows)
+        self._marks = marks = []
+        reached, begin = self.first, 0
+        for stage, (_name, words) in enumerate(STAGES):
+            places = [at for at in [quiet.text.find(word, begin) for word in words] if at >= 0]
+            indices = [quiet.index_of(min(places))] if places else []
+            if stage == len(STAGES) - 1 and working >= 0:
+                indices.append(working)
+            if indices and min(indices) >= reached:
+                reached = min(indices)
+                begin = min(places, default=begin)
+                marks.append((stage, reached))
 
     def stage_at(self, index: int) -> int:
         """The stage that was reached before the line ``index``; -1 when nothing tells."""
@@ -139,21 +184,29 @@ class Run:
         """Index of the line that says that the server is up, or -1."""
         return next((at for stage, at in self.marks if stage >= READY), -1)
 
-    @property
-    def ascii(self) -> str:
-        """The text with "?" for whatever is not ASCII: Python searches that several times as fast."""
-        if self._ascii is None:
-            text = self.text
-            self._ascii = text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
-        return self._ascii
+    def find(self, patterns: tuple[Lazy, ...]) -> str | None:
+        """The first group of the first pattern that matches a line; None when none does."""
+        if patterns not in self._found:
+            self._found[patterns] = self._search(patterns)
+        return self._found[patterns]
 
-    def find(self, patterns: tuple[Lazy, ...], limit: int = _CONTEXT_CHARS) -> str | None:
-        text = self.text[:limit] if len(self.text) > limit else self.text
+    def _search(self, patterns: tuple[Lazy, ...]) -> str | None:
         for pattern in patterns:
-            found = pattern.search(text)
-            if found is not None:
-                return found[1].strip().rstrip(".,;:'\")")
+            for row in self._lines_with(pattern.needles):
+                found = pattern.search(row)
+                if found is not None:
+                    return str(found[1]).strip().rstrip(".,;:'\")")
         return None
+
+    def _lines_with(self, needles: tuple[str, ...]) -> Iterator[str]:
+        """Lines that hold one of the words, errors last; only the first few with each."""
+        if self._marks is None:
+            self._look_through()
+        rows = self.lines.lines
+        for part in (self._quiet, self._errors):
+            for index in part.indices_with(needles):
+                row = rows[index]
+                yield row + "\n" + rows[index + 1] if row.endswith("\\") and index + 1 < self.last else row
 
     @property
     def release(self) -> str | None:
@@ -165,12 +218,12 @@ class Run:
 
     @property
     def gpu(self) -> str | None:
-        return self.find(_GPU, 1 << 16)
+        return self.find(_GPU)
 
     @property
     def command(self) -> str | None:
-        found = _COMMAND.search(self.text)
-        return found[1].strip().strip("`")[:2000] if found else None
+        found = self.find((_COMMAND,))
+        return found.strip("`")[:2000] if found else None
 
     @property
     def utilization(self) -> float | None:
@@ -183,7 +236,7 @@ class Run:
 
     @property
     def arguments_seen(self) -> bool:
-        return "non-default args" in self.text or "args: Namespace" in self.text or self.command is not None
+        return self.says("non-default args") or self.says("args: Namespace") or self.command is not None
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -196,11 +249,11 @@ class Run:
 
     @property
     def wsl(self) -> bool | None:
-        return True if any(word in self.text for word in _WSL) else None
+        return True if any(self.says(word) for word in _WSL) else None
 
     @property
     def docker(self) -> bool | None:
-        return True if any(word in self.text for word in _DOCKER) else None
+        return True if any(self.says(word) for word in _DOCKER) else None
 
 
 def _announces(row: str) -> bool:

@@ -5,14 +5,15 @@ The catalogue itself (:mod:`wizard.releases`) takes longer to import than a shor
 
 from __future__ import annotations
 
-import json
 import os
+
+from wizard.diagnose.lazy import from_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_INDEX: list[dict[str, Any]] = []
+_INDEX: list[str] = []
 
 
 def key(version: str) -> tuple[Any, ...] | None:
@@ -56,12 +57,25 @@ def within(release: str, spec: str) -> bool:
     return True
 
 
-def _index() -> dict[str, Any]:
+def _index() -> str:
     if not _INDEX:
         path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "releases", "data", "index.json")  # noqa: PTH118, PTH120
         with open(path, encoding="utf-8") as stream:  # noqa: PTH123
-            _INDEX.append(json.load(stream))
+            _INDEX.append(stream.read())
     return _INDEX[0]
+
+
+def _value(name: str, begin: int = 0) -> Any:
+    """The value of the first ``"name":`` behind ``begin``; None when there is none. The rest is not read."""
+    text = _index()
+    label = f'"{name}":'
+    at = text.find(label, begin)
+    if at < 0:
+        return None
+    at += len(label)
+    while text[at : at + 1].isspace():
+        at += 1
+    return from_json(text, at)
 
 
 def accepts(release: str, flag: str) -> bool:
@@ -69,10 +83,9 @@ def accepts(release: str, flag: str) -> bool:
     here = key(release)
     if here is None:
         return True
-    index = _index()
-    order = index["versions"]
+    order = _value("versions")
     name = flag.partition(".")[0] if flag.startswith("--") else flag
-    for first, last in index["flags"].get(name, ()):
+    for first, last in _value(name, _index().find('"flags":')) or ():
         low, high = key(order[first]), key(order[last])
         if low is not None and high is not None and low <= here and (here <= high or last == len(order) - 1):
             return True
