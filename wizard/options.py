@@ -130,20 +130,56 @@ def near(word: str, known: Sequence[str]) -> str:
 
 
 def version_text() -> str:
-    """The program's version, and on a line of its own what the data in it know."""
+    """The program's version, and on lines of their own the state of the data in it."""
     import os
 
     from wizard import __version__
 
     # The names of the data files tell it: to open the catalogue would take ten times as long.
-    folder = os.path.join(os.path.dirname(__file__), "releases", "data")  # noqa: PTH118, PTH120
+    package = os.path.dirname(__file__)  # noqa: PTH120
+    releases = _names(os.path.join(package, "releases", "data"), ".json")  # noqa: PTH118
+    known = sorted(
+        (n for n in releases if n[:1].isdigit()), key=lambda name: [int(p) for p in name.split(".") if p.isdigit()]
+    )
+    lines = [f"{PROGRAM} {__version__}"]
+    if known:
+        mark = _mark(os.path.join(package, "releases", "data", "index.json"))[0]  # noqa: PTH118
+        lines.append(
+            _("catalogue: {count} vLLM releases, {first} to {last} ({mark})").format(
+                count=len(known), first=known[0], last=known[-1], mark=mark
+            )
+        )
+    mark, count = _mark(os.path.join(package, "diagnose", "rules", "compiled.jsonl"))  # noqa: PTH118
+    # The first line is the index of the others.
+    lines.append(_("rules of the diagnosis: {count} ({mark})").format(count=count - 1, mark=mark))
+    for folder in (os.path.join(package, "_recipes"), os.path.join(os.path.dirname(package), "recipes")):  # noqa: PTH118, PTH120
+        recipes = _names(folder, ".yaml")
+        if recipes:
+            mark = _mark(os.path.join(folder, "compiled.json"))[0]  # noqa: PTH118
+            lines.append(_("recipes: {count} ({mark})").format(count=len(recipes), mark=mark))
+            break
+    return "\n".join(lines) + "\n"
+
+
+def _names(folder: str, ending: str) -> list[str]:
+    import os
+
     try:
-        names = [n[:-5] for n in os.listdir(folder) if n[:1].isdigit() and n.endswith(".json")]  # noqa: PTH208
+        return [n[: -len(ending)] for n in os.listdir(folder) if n.endswith(ending)]  # noqa: PTH208
     except OSError:
-        names = []
-    known = sorted(names, key=lambda name: [int(p) for p in name.split(".") if p.isdigit()])
-    data = _("data: vLLM {first} to {last}").format(first=known[0], last=known[-1]) if known else ""
-    return f"{PROGRAM} {__version__}\n" + (data + "\n" if data else "")
+        return []
+
+
+def _mark(path: str) -> tuple[str, int]:
+    """Eight digits that tell one state of a data file from another, and how many lines it has."""
+    import zlib
+
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            data = stream.read()
+    except OSError:
+        return "?", 0
+    return f"{zlib.crc32(data):08x}", data.count(b"\n")
 
 
 def overview() -> str:
@@ -254,7 +290,7 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
 
         def _get_value(self, action: argparse.Action, text: str) -> object:
             try:
-                return super()._get_value(action, text)  # type: ignore[misc]
+                return super()._get_value(action, text)
             except argparse.ArgumentError as error:
                 if isinstance(error.__context__, argparse.ArgumentTypeError):
                     raise

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from wizard import columns
+from wizard import __version__, columns
 from wizard.facts import Fact, Gpu, Machine, MountKind, Problem, Severity, SystemKind
 from wizard.i18n import N_, _, ngettext
 from wizard.probes import summaries
@@ -12,6 +13,8 @@ from wizard.probes.common import gib
 from wizard.scrub import Scrubber
 
 LABEL_WIDTH = 16
+WIDTH = 96
+_DISKS = 6
 _KINDS = {
     MountKind.LINUX: N_("fast"),
     MountKind.MEMORY: N_("memory"),
@@ -34,20 +37,24 @@ def text(machine: Machine) -> str:
 
 def summary_lines(machine: Machine) -> list[str]:
     """The summary: what is there, then the problems with their cures. Names and secrets are taken out."""
-    lines = [_row(label, value) for label, value in _facts(machine) if value]
-    lines += _probe_lines(machine)
-    lines += _problem_lines(machine)
+    rows = [*_facts(machine), *_probe_rows(machine)]
     profile = (machine.wsl.windows_profile.value if machine.wsl is not None else None) or ""
     scrubber = Scrubber(machine.home, [re.split(r"[\\/]", profile.rstrip("/\\"))[-1]])
-    return [scrubber.text(line).rstrip() for line in lines]
+    # Names are taken out before lines are broken: a name with a blank must not be torn apart.
+    lines = [line for label, value in rows if value for line in _row(label, scrubber.text(value))]
+    for line in _problem_lines(machine):
+        text = scrubber.text(line).rstrip()
+        is_prose = line.startswith("  ") and not line.startswith("    ") and "://" not in line
+        lines += columns.wrap(text, WIDTH, "  ", "  ") if is_prose else [text]
+    return lines
 
 
-def _row(label: str, value: str) -> str:
-    return f"{columns.pad(label + ':', LABEL_WIDTH)} {value}"
+def _row(label: str, value: str) -> list[str]:
+    return columns.wrap(value, WIDTH, columns.pad(label + ":", LABEL_WIDTH) + " ", " " * (LABEL_WIDTH + 1))
 
 
 def _facts(machine: Machine) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = [(_("Machine"), machine.name)]
+    rows: list[tuple[str, str]] = [("vllm-wizard", __version__), (_("Machine"), machine.name)]
     system = machine.os_name.or_else(_("unknown"))
     rows.append((_("System"), f"{system}, {_(summaries.KIND_NAMES[machine.system])}"))
     if machine.kernel.known:
@@ -75,7 +82,7 @@ def _gpu_lines(machine: Machine) -> list[str]:
     if not stack.gpus:
         lines = [_("none: {why}").format(why=stack.reason) if stack.reason else _("none")]
     else:
-        lines = [_gpu_line(gpu) for gpu in stack.gpus]
+        lines = _grouped(stack.gpus)
         driver = _("driver {version}").format(version=_value(stack.driver_version))
         if stack.cuda_driver_version.known:
             driver += ", " + _("CUDA up to {version}").format(version=stack.cuda_driver_version.value)
@@ -89,8 +96,20 @@ def _gpu_lines(machine: Machine) -> list[str]:
     return lines
 
 
+def _grouped(gpus: Sequence[Gpu]) -> list[str]:
+    """One line for GPUs in a row that differ in nothing that is shown."""
+    groups: list[tuple[list[int], str]] = []
+    for gpu in gpus:
+        line = _gpu_line(gpu)
+        if groups and groups[-1][1] == line:
+            groups[-1][0].append(gpu.index)
+        else:
+            groups.append(([gpu.index], line))
+    return [f"{many[0]}-{many[-1]}: {line}" if len(many) > 1 else f"{many[0]}: {line}" for many, line in groups]
+
+
 def _gpu_line(gpu: Gpu) -> str:
-    parts = [f"{gpu.index}: {gpu.name}"]
+    parts = [gpu.name]
     total, free = gpu.vram_total_bytes, gpu.vram_free_bytes
     parts.append(
         gib(total.value) if total.value is not None else _("memory unknown ({why})").format(why=total.reason)
@@ -151,12 +170,15 @@ def _disk_lines(machine: Machine) -> list[str]:
             continue
         free = _("{size} free").format(size=gib(size)) if size is not None else mount.free_bytes.reason
         lines.append(f"{mount.path}: {_(_KINDS[mount.kind])} ({mount.fstype}), {free}")
+    if len(lines) > _DISKS:
+        more = len(lines) - _DISKS + 1
+        lines[_DISKS - 1 :] = [ngettext("and {count} more", "and {count} more", more).format(count=more)]
     return lines
 
 
-def _probe_lines(machine: Machine) -> list[str]:
+def _probe_rows(machine: Machine) -> list[tuple[str, str]]:
     late = [run for run in machine.runs if run.timed_out or not run.ok]
-    return [_row(_("Probe {name}").format(name=run.name), run.reason) for run in late]
+    return [(_("Probe {name}").format(name=run.name), run.reason) for run in late]
 
 
 def _problem_lines(machine: Machine) -> list[str]:
