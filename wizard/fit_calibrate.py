@@ -7,20 +7,17 @@ cache size", the profiling line of the debug level, and the summary after CUDA g
 from __future__ import annotations
 
 import ast
-import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from wizard.fit_constants import GIB
+from wizard.fit_store import CACHE_KEY, KEPT_S, Calibrations, parse
 from wizard.fit_types import Calibration, FitRequest, FitResult
 from wizard.host import Host
 from wizard.i18n import _
 
 MAX_LOG_CHARS = 64 * 2**20
-CACHE_KEY = "fit-calibration"
-KEPT_S = 10 * 365 * 86_400.0
 GOOD_PERCENT = 3.0
 
 
@@ -154,6 +151,7 @@ def solve(figures: LogFigures, request: FitRequest, predicted: FitResult) -> Cal
     return Calibration(
         release=figures.release or request.release, model=figures.model or "", weights_bytes=figures.weights_bytes, activation_bytes=activation,
         non_torch_bytes=figures.non_torch_bytes, cuda_graph_bytes=figures.cuda_graph_bytes, kv_cache_bytes=figures.kv_cache_bytes, kv_cache_tokens=figures.kv_cache_tokens,
+        activation_predicted_bytes=predicted.activation_bytes or None, max_num_seqs=predicted.max_num_seqs, max_num_batched_tokens=predicted.max_num_batched_tokens,
     )  # fmt: skip
 
 
@@ -204,41 +202,16 @@ def verdict(pairs: list[Comparison]) -> tuple[bool, str]:
 # --- keeping -------------------------------------------------------------------------------------------------
 
 
-def _slot(gpu_name: str, total_bytes: int, release: str, model: str, request: FitRequest) -> str:
-    minor = ".".join(release.lstrip("v").split(".")[:2])
-    shape = f"tp{request.tensor_parallel_size}pp{request.pipeline_parallel_size}"
-    return "|".join((gpu_name.strip().lower(), f"{total_bytes / GIB:.1f}", minor, model.rstrip("/").split("/")[-1].lower(), shape))
+def load_all(host: Host) -> Calibrations:
+    """All that was measured on this machine."""
+    return parse(host.cache_get(CACHE_KEY, KEPT_S))
 
 
 def load(host: Host, request: FitRequest, model: str) -> Calibration | None:
     """The calibration kept for this kind of GPU, release, model and split; None when there is none."""
-    table = _table(host)
-    entry = table.get(_slot(request.gpu_name, request.gpu_total_bytes, request.release, model, request))
-    if not isinstance(entry, Mapping):
-        return None
-    def size(key: str) -> int | None:
-        value = entry.get(key)
-        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-    return Calibration(
-        release=request.release, model=model, weights_bytes=size("weights_bytes"), activation_bytes=size("activation_bytes"), non_torch_bytes=size("non_torch_bytes"),
-        cuda_graph_bytes=size("cuda_graph_bytes"), kv_cache_bytes=size("kv_cache_bytes"), kv_cache_tokens=size("kv_cache_tokens"),
-    )  # fmt: skip
+    return load_all(host).find(request, model)
 
 
 def save(host: Host, request: FitRequest, model: str, calibration: Calibration) -> None:
     """Keep a calibration for this machine."""
-    table = dict(_table(host))
-    table[_slot(request.gpu_name, request.gpu_total_bytes, request.release, model, request)] = asdict(calibration)
-    host.cache_put(CACHE_KEY, json.dumps(table, indent=1, sort_keys=True))
-
-
-def _table(host: Host) -> Mapping[str, Any]:
-    text = host.cache_get(CACHE_KEY, KEPT_S)
-    if text is None:
-        return {}
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return {}
-    return data if isinstance(data, Mapping) else {}
+    host.cache_put(CACHE_KEY, load_all(host).with_entry(request, model, calibration).text())

@@ -7,11 +7,26 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from wizard import fit_profile
-from wizard.fit_constants import GIB, MIB, constant
-from wizard.fit_core import anatomy, fit
+from wizard.fit_constants import GIB, MIB, constant, version_key
+from wizard.fit_core import fit
+from wizard.fit_layout import (
+    ALL_OPTIONS,
+    COMFORTABLE_LENGTH,
+    DATA,
+    EXPERTS,
+    OFFLOAD,
+    PIPELINE,
+    Aim,
+    Layout,
+    choose_layout,
+    layout_of,
+    takes_experts,
+    takes_pipeline,
+    tp_problem,
+)
+from wizard.fit_store import Calibrations
 from wizard.fit_types import Calibration, FitRequest, FitResult, WayOut
 from wizard.i18n import _
-from wizard.models.arch import VOCAB_PADDING, integer, vision_config
 from wizard.models.info import ModelInfo
 
 
@@ -47,11 +62,18 @@ class Choice:
         return next((p.value for p in self.picks if p.key == key), None)
 
 
+# What was measured for a request and a model.
+Measured = Callable[[FitRequest, ModelInfo], Calibration | None]
+
 # vLLM reads free memory after its CUDA context is made, and what a desktop holds moves
 CONTEXT_BYTES = 400 * MIB
 DESKTOP_SWING_BYTES = 200 * MIB
-COMFORTABLE_LENGTH = 32_768
-LEAST_LENGTH = 2_048
+LEAST_LENGTH = 2_048  # below this a server is of no use
+LEAST_OF_OWN_TYPE = 4_096  # with less than this in the model's own type the cache is halved
+OFFLOADS_GIB = (2, 4, 8, 12, 16, 24, 32)
+MOST_OFFLOADED = 0.4  # of the weights: beyond it nobody waits for an answer
+OFFLOAD_ON_WSL_SINCE = (0, 30)  # before, offloading needs pinned memory, which vLLM turns off on WSL
+FEWER = (128, 64, 32, 16, 8, 4, 2, 1)
 LENGTHS = (1_048_576, 524_288, 262_144, 131_072, 98_304, 65_536, 49_152, 40_960, 32_768, 24_576, 16_384, 12_288, 8_192, 6_144, 4_096, 2_048, 1_024)
 
 
@@ -72,50 +94,15 @@ def choose_utilization(total: int, free: int | None, default: float, *, wsl: boo
     return share, _("{share:.2f}: other programs hold {held:.1f} GiB").format(share=share, held=held)
 
 
-def tp_problem(info: ModelInfo, size: int) -> str | None:
-    """Why this model cannot be split over ``size`` GPUs by tensor parallelism; None when it can."""
-    if size <= 1:
-        return None
-    heads, kv = info.num_heads or 0, info.num_kv_heads or 0
-    if heads and heads % size:
-        return _("{heads} attention heads cannot be divided by {n}").format(heads=heads, n=size)
-    mla = any(layer.latent_dim for layer in info.kv_layers)
-    if kv and not mla and ((kv >= size and kv % size) or (kv < size and size % kv)):
-        return _("{kv} KV heads and {n} GPUs do not divide each other").format(kv=kv, n=size)
-    vocab = info.vocab_size or 0
-    if vocab and (-(-vocab // VOCAB_PADDING) * VOCAB_PADDING) % size:
-        return _("the padded vocabulary cannot be divided by {n}").format(n=size)
-    arch, quant = anatomy(info.config)
-    if arch is None:
-        return None
-    linear = integer(info.config.get("text_config") or info.config, "linear_num_key_heads") if isinstance(info.config.get("text_config") or info.config, dict) else None
-    if linear and linear % size:
-        return _("{heads} linear-attention heads cannot be divided by {n}").format(heads=linear, n=size)
-    block = (quant.group_size or 0) if quant.method in _STRICT_BLOCKS else 0
-    for inner, what in ((arch.inter if not arch.experts else 0, _("MLP")), (arch.moe_inter, _("expert"))):
-        if inner and inner % size:
-            return _("the {what}'s inner size {inner} cannot be divided by {n}").format(what=what, inner=inner, n=size)
-        if inner and block > 1 and (inner // size) % block:
-            return _("the {what}'s inner size {inner} over {n} GPUs is no multiple of the quantization block {block}").format(what=what, inner=inner, n=size, block=block)
-    tower = integer(vision_config(info.config), "num_heads", "num_attention_heads")
-    if tower and tower % size:
-        return _("the vision tower's {heads} heads cannot be divided by {n}").format(heads=tower, n=size)
-    return None
-
-
-# methods whose kernels take only whole quantization blocks; the others pad
-_STRICT_BLOCKS = frozenset(("fp8", "awq", "gptq", "auto-round", "compressed-tensors"))
-
-
-def valid_tp(info: ModelInfo, gpus: int) -> list[int]:
-    """Tensor parallel sizes from 1 up to ``gpus`` that this model can be split by."""
-    return [n for n in range(1, max(1, gpus) + 1) if tp_problem(info, n) is None] or [1]
-
-
 def fp8_cache_works(request: FitRequest) -> bool:
     """Whether an 8 bit KV cache is sensible on this GPU: native from compute capability 8.9."""
     cc = fit_profile.compute_capability(request)
     return not request.cpu and cc is not None and cc >= 8.9
+
+
+def offload_works(request: FitRequest) -> bool:
+    """Whether this release keeps weights in RAM on this system at all."""
+    return not request.wsl or version_key(request.release) >= OFFLOAD_ON_WSL_SINCE
 
 
 # --- ways out ------------------------------------------------------------------------------------------------
@@ -128,18 +115,20 @@ class _AtSomeLength(Protocol):
 
 
 def ways_out(
-    info: ModelInfo, request: FitRequest, *, variants: Sequence[ModelInfo] = (), most: int = 3, calibration: Calibration | None = None, gpus: int | None = None
+    info: ModelInfo, request: FitRequest, *, variants: Sequence[ModelInfo] = (), most: int = 3, calibration: Calibration | Calibrations | None = None,
+    gpus: int | None = None, ram_free_bytes: int | None = None,
 ) -> tuple[WayOut, ...]:  # fmt: skip
     """The nearest changes that make it fit, each computed, nearest first.
 
     ``variants`` are other checkpoints of the same model (smaller quantizations). ``gpus`` is how many GPUs there
-    are (default: the request's).
+    are (default: the request's). ``ram_free_bytes`` bounds what may be kept in RAM, where it is known.
     """
     found: list[tuple[float, WayOut]] = []
-    result = fit(info, request, calibration)
+    measured = measured_by(calibration)
+    result = fit(info, request, measured(request, info))
     if not result.certain and not info.kv_layout_known:
         return ()
-    for distance, way in _candidates(info, request, result, variants, gpus or request.gpus, calibration):
+    for distance, way in _candidates(info, request, result, variants, gpus or request.gpus, measured, ram_free_bytes):
         found.append((distance, way))
     found.sort(key=lambda pair: pair[0])
     kinds: set[str] = set()
@@ -152,10 +141,10 @@ def ways_out(
 
 
 def _candidates(
-    info: ModelInfo, request: FitRequest, result: FitResult, variants: Sequence[ModelInfo], gpus: int, calibration: Calibration | None
+    info: ModelInfo, request: FitRequest, result: FitResult, variants: Sequence[ModelInfo], gpus: int, measured: Measured, ram_free_bytes: int | None
 ) -> Iterator[tuple[float, WayOut]]:  # fmt: skip
     def works(changed: FitRequest, model: ModelInfo = info) -> FitResult | None:
-        tried = fit(model, changed, calibration)
+        tried = fit(model, changed, measured(changed, model))
         return tried if tried.fits else None
 
     def at_some_length(changed: FitRequest, model: ModelInfo = info) -> tuple[FitResult, int] | None:
@@ -164,7 +153,7 @@ def _candidates(
         asked = changed.max_model_len or model.max_model_len or COMFORTABLE_LENGTH
         if tried is not None:
             return tried, asked
-        longest = fit(model, changed, calibration).max_model_len_that_fits or 0
+        longest = fit(model, changed, measured(changed, model)).max_model_len_that_fits or 0
         length = next((n for n in LENGTHS if n <= longest), 0)
         if length < min(LEAST_LENGTH, asked):
             return None
@@ -181,14 +170,14 @@ def _candidates(
         hit = at_some_length(request)
         if hit is not None:
             yield 0.5, _with_length("utilization", _("utilization {share:.2f}, what is really free").format(share=share), base, hit[1], asked)
-        result = fit(info, request, calibration)
-    for distance, way in _changes(info, request, result, variants, gpus, works, at_some_length, asked, calibration):
+        result = fit(info, request, measured(request, info))
+    for distance, way in _changes(info, request, result, variants, gpus, works, at_some_length, asked, ram_free_bytes):
         yield distance, replace(way, changes={**base, **way.changes})
 
 
 def _changes(
     info: ModelInfo, request: FitRequest, result: FitResult, variants: Sequence[ModelInfo], gpus: int, works: Callable[[FitRequest], FitResult | None],
-    at_some_length: _AtSomeLength, asked: int, calibration: Calibration | None,
+    at_some_length: _AtSomeLength, asked: int, ram_free_bytes: int | None,
 ) -> Iterator[tuple[float, WayOut]]:  # fmt: skip
     longest = result.max_model_len_that_fits or 0
     length = next((n for n in LENGTHS if n <= longest), 0)
@@ -238,9 +227,10 @@ def _changes(
         if hit is not None and hit[1] > length:
             yield 3.5, _with_length("eager", _("without CUDA graphs (slower)"), {"enforce_eager": "true"}, hit[1], asked)
     yield from _more_gpus(info, request, gpus, at_some_length, asked)
-    if not request.cpu and not request.cpu_offload_bytes:
-        for gib in (2, 4, 8, 12, 16, 24, 32):
-            if gib * GIB >= (info.weight_bytes or 0):
+    if not request.cpu and not request.cpu_offload_bytes and offload_works(request):
+        on_each = layout_of(request).gpus
+        for gib in OFFLOADS_GIB:
+            if gib * GIB >= (info.weight_bytes or 0) or (ram_free_bytes is not None and gib * GIB * on_each > ram_free_bytes):
                 break
             hit = at_some_length(replace(request, cpu_offload_bytes=gib * GIB))
             if hit is not None:
@@ -261,16 +251,27 @@ def four_bit_variant(info: ModelInfo) -> ModelInfo | None:
 def _more_gpus(
     info: ModelInfo, request: FitRequest, gpus: int, at_some_length: Callable[[FitRequest], tuple[FitResult, int] | None], asked: int
 ) -> Iterator[tuple[float, WayOut]]:  # fmt: skip
-    current = max(1, request.tensor_parallel_size)
-    for size in (n for n in (2, 3, 4, 6, 8) if n > current and tp_problem(info, n) is None):
-        hit = at_some_length(replace(request, tensor_parallel_size=size, gpus=max(gpus, size)))
+    """The fewest more GPUs that hold it: split by tensor parallelism, else by layers."""
+    now = layout_of(request)
+    for count in (n for n in (2, 3, 4, 6, 8, 16) if n > now.gpus and not request.cpu):
+        layout = Layout(tp=count)
+        if tp_problem(info, count) is not None:
+            layout = Layout(tp=count, ep=True) if _whole_experts(info, request, count) else Layout(pp=count)
+            if layout.pp > 1 and (count > max(4, gpus) or not takes_pipeline(info, count, request.release)):
+                continue
+        hit = at_some_length(replace(layout.of(request), gpus=max(gpus, count)))
         if hit is None:
             continue
-        if size <= gpus:
-            yield 1.2, _with_length("more_gpus", _("split over {n} GPUs").format(n=size), {"tensor_parallel_size": str(size)}, hit[1], asked)
-        else:
-            yield 4.0, _with_length("more_gpus", _("{n} such GPUs instead of {have}").format(n=size, have=max(gpus, current)), {"tensor_parallel_size": str(size)}, hit[1], asked)
+        changes = {PIPELINE: str(count)} if layout.pp > 1 else {"tensor_parallel_size": str(count)}
+        if layout.ep:
+            changes[EXPERTS] = "true"
+        near, text = (1.2, _("split over {n} GPUs")) if count <= gpus else (4.0, _("{n} such GPUs instead of {have}"))
+        yield near, _with_length("more_gpus", text.format(n=count, have=max(gpus, now.gpus)), changes, hit[1], asked)
         return
+
+
+def _whole_experts(info: ModelInfo, request: FitRequest, count: int) -> bool:
+    return takes_experts(info, request, count) and tp_problem(info, count, expert_parallel=True) is None
 
 
 def _with_length(kind: str, text: str, changes: dict[str, str], length: int, asked: int) -> WayOut:
@@ -282,6 +283,29 @@ def _with_length(kind: str, text: str, changes: dict[str, str], length: int, ask
 
 # --- all together --------------------------------------------------------------------------------------------
 
+def _nothing(request: FitRequest, info: ModelInfo) -> Calibration | None:
+    return None
+
+
+def measured_by(calibration: Calibration | Calibrations | None) -> Measured:
+    """What was measured, by request and model: from a machine's store, or the one record whatever is asked."""
+    if calibration is None:
+        return _nothing
+    if isinstance(calibration, Calibration):
+        return lambda request, info: calibration
+    return lambda request, info: calibration.find(request, info.repo_id or info.source)
+
+
+@dataclass
+class _Trial:
+    """One model's fits while flags are chosen for it."""
+
+    info: ModelInfo
+    measured: Measured
+
+    def fit(self, request: FitRequest) -> FitResult:
+        return fit(self.info, request, self.measured(request, self.info))
+
 
 def choose(
     info: ModelInfo,
@@ -289,20 +313,29 @@ def choose(
     release: str,
     *,
     base: FitRequest | None = None,
+    aim: Aim | None = None,
+    fixed: frozenset[str] = frozenset(),
     want_length: int | None = None,
     wsl: bool = False,
     nvlink: bool | None = None,
     variants: Sequence[ModelInfo] = (),
-    calibration: Calibration | None = None,
+    calibration: Calibration | Calibrations | None = None,
+    default_utilization: float | None = None,
+    allowed: frozenset[str] = ALL_OPTIONS,
+    ram_free_bytes: int | None = None,
+    explain: bool = True,
 ) -> Choice:
-    """Variant, parallel sizes, utilization, context length, requests at once and KV type for these GPUs.
+    """Variant, parallel sizes, utilization, context length, requests at once, KV type and offload for these GPUs.
 
-    ``base`` carries what the user fixed (its None fields are free to choose). When nothing fits, the result holds
-    the three nearest ways out.
+    ``base`` carries what the user set; its None fields are free to choose, and so is every dest that ``fixed`` does
+    not name. ``allowed`` are the dests of :data:`ALL_OPTIONS` that the release takes. Weights go to RAM only where
+    ``ram_free_bytes`` says that there is room. When nothing fits, the result holds the three nearest ways out
+    (``explain``; they take a while).
     """
+    aim = aim or Aim(want_length)
     smallest = min(gpus, key=lambda g: g.free_bytes if g.free_bytes is not None else g.total_bytes)
     start = base or FitRequest(release, smallest.total_bytes)
-    default = float(constant("utilization_default", release)["value"])
+    default = default_utilization if default_utilization is not None else float(constant("utilization_default", release)["value"])
     utilization, why = choose_utilization(smallest.total_bytes, smallest.free_bytes, default, wsl=wsl)
     if start.gpu_memory_utilization is not None:
         utilization, why = start.gpu_memory_utilization, _("as asked")
@@ -310,76 +343,171 @@ def choose(
         start, release=release, gpu_total_bytes=smallest.total_bytes, gpu_free_bytes=smallest.free_bytes, gpu_name=smallest.name, gpus=len(gpus),
         compute_capability=smallest.compute_capability, gpu_memory_utilization=utilization, wsl=wsl, nvlink=nvlink,
     )  # fmt: skip
-    picks = [Pick("gpu_memory_utilization", f"{utilization:.2f}", why)]
-    candidates = [info, *sorted(variants, key=lambda v: -(v.weight_bytes or 0))]
-    chosen, request, result = _first_that_fits(candidates, start, want_length, len(gpus), calibration)
+    if start.tensor_parallel_size > 1:
+        fixed |= {"tensor_parallel_size"}
+    picks = {"gpu_memory_utilization": Pick("gpu_memory_utilization", f"{utilization:.2f}", why)}
+    measured = measured_by(calibration)
+    chosen, request, reasons = _first_that_fits([info, *sorted(variants, key=lambda v: -(v.weight_bytes or 0))], start, aim, len(gpus), allowed, fixed, measured)
     if chosen is not info:
-        picks.append(Pick("model", chosen.repo_id or chosen.source, _("{name} does not fit; this variant ({quant}) does").format(name=info.repo_id or info.source, quant=chosen.quant_detail or chosen.quantization or "")))
-    picks += _parallel_picks(chosen, request, wsl)
-    length, reason = _length(chosen, request, result, want_length)
-    if length is not None:
-        picks.append(Pick("max_model_len", str(length), reason))
-        request = replace(request, max_model_len=length)
-        result = fit(chosen, request, calibration)
-    if not result.fits and request.kv_cache_dtype == "auto" and fp8_cache_works(request):
-        halved = fit(chosen, replace(request, kv_cache_dtype="fp8"), calibration)
-        if halved.fits:
-            request, result = replace(request, kv_cache_dtype="fp8"), halved
-            picks.append(Pick("kv_cache_dtype", "fp8", _("half the size: with the model's own type the context does not fit")))
-    if start.max_num_seqs is None and result.concurrency is not None and result.fits:
-        room = max(1, int(result.concurrency))
-        if room < (result.max_num_seqs or 256):
-            seqs = max(4, min(256, 4 * room))
-            picks.append(Pick("max_num_seqs", str(seqs), _("the cache holds {room} requests of full length; shorter ones share it").format(room=room)))
-            request = replace(request, max_num_seqs=seqs)
-            result = fit(chosen, request, calibration)
-    if not result.fits:
-        result = replace(result, ways_out=ways_out(chosen, request, variants=variants, calibration=calibration, gpus=len(gpus)))
-    return Choice(request, result, tuple(picks), chosen)
+        words = _("{name} does not fit; this variant ({quant}) does").format(name=info.repo_id or info.source, quant=chosen.quant_detail or chosen.quantization or "")
+        picks["model"] = Pick("model", chosen.repo_id or chosen.source, words)
+    picks.update({key: Pick(key, _layout_value(request, key), reason) for key, reason in reasons.items()})
+    trial = _Trial(chosen, measured)
+    request = _kv_type(trial, request, aim, picks, fixed)
+    request = _offload(trial, request, aim, picks, allowed, fixed, ram_free_bytes)
+    request = _length(trial, request, aim, picks)
+    request = _requests(trial, request, start, aim, picks)
+    result = trial.fit(request)
+    if explain and not result.fits:
+        result = replace(result, ways_out=ways_out(chosen, request, variants=variants, calibration=calibration, gpus=len(gpus), ram_free_bytes=ram_free_bytes))
+    return Choice(request, result, tuple(picks.values()), chosen)
+
+
+def _layout_value(request: FitRequest, key: str) -> str:
+    values = {
+        "tensor_parallel_size": str(request.tensor_parallel_size), PIPELINE: str(request.pipeline_parallel_size),
+        DATA: str(request.data_parallel_size), EXPERTS: str(request.expert_parallel).lower(),
+    }  # fmt: skip
+    return values[key]
+
+
+def spread(
+    info: ModelInfo, start: FitRequest, gpus: int, aim: Aim, allowed: frozenset[str] = ALL_OPTIONS, fixed: frozenset[str] = frozenset(),
+    calibration: Calibration | Calibrations | None = None,
+) -> tuple[FitRequest, dict[str, str]]:  # fmt: skip
+    """``start`` over the GPUs that suit the aim, and the reason of each parallel size by dest."""
+    trial = _Trial(info, measured_by(calibration))
+    return _spread(trial, start, gpus, aim, allowed, fixed)
+
+
+def _spread(trial: _Trial, start: FitRequest, gpus: int, aim: Aim, allowed: frozenset[str], fixed: frozenset[str]) -> tuple[FitRequest, dict[str, str]]:
+    request = replace(start, max_model_len=start.max_model_len or _target(trial.info, aim), max_num_seqs=start.max_num_seqs or aim.seqs)
+    layout, reasons = choose_layout(trial.info, start, gpus, aim, allowed, lambda way: trial.fit(way.of(request)), fixed)
+    return layout.of(start), reasons
+
+
+def _target(info: ModelInfo, aim: Aim) -> int | None:
+    return aim.length or info.max_model_len
 
 
 def _first_that_fits(
-    candidates: Sequence[ModelInfo], start: FitRequest, want_length: int | None, gpus: int, calibration: Calibration | None
-) -> tuple[ModelInfo, FitRequest, FitResult]:  # fmt: skip
-    """The first candidate, on the fewest GPUs, that holds a comfortable context; else the one that holds most."""
-    best: tuple[int, ModelInfo, FitRequest, FitResult] | None = None
+    candidates: Sequence[ModelInfo], start: FitRequest, aim: Aim, gpus: int, allowed: frozenset[str], fixed: frozenset[str], measured: Measured
+) -> tuple[ModelInfo, FitRequest, dict[str, str]]:  # fmt: skip
+    """The first candidate that holds what is aimed for (or a comfortable context); else the one that holds most."""
+    best: tuple[int, ModelInfo, FitRequest, dict[str, str]] | None = None
     for model in candidates:
-        wanted = start.max_model_len or want_length
+        trial = _Trial(model, measured)
+        request, reasons = _spread(trial, start, gpus, aim, allowed, fixed)
+        wanted = start.max_model_len or _target(model, aim)
         enough = min(x for x in (wanted, model.max_model_len, COMFORTABLE_LENGTH) if x)
-        sizes = [start.tensor_parallel_size] if start.tensor_parallel_size > 1 else valid_tp(model, gpus)
-        for size in sizes:
-            request = replace(start, tensor_parallel_size=size)
-            result = fit(model, replace(request, max_model_len=wanted or model.max_model_len), calibration)
-            longest = result.max_model_len_that_fits if result.max_model_len_that_fits is not None else (enough if result.fits else 0)
-            if longest >= enough and result.certain:
-                return model, request, result
-            if best is None or longest > best[0]:
-                best = (longest, model, request, result)
+        result = trial.fit(replace(request, max_model_len=wanted, max_num_seqs=request.max_num_seqs or aim.seqs))
+        longest = result.max_model_len_that_fits if result.max_model_len_that_fits is not None else (enough if result.fits else 0)
+        if longest >= enough and result.certain:
+            return model, request, reasons
+        if best is None or longest > best[0]:
+            best = (longest, model, request, reasons)
     assert best is not None
     return best[1], best[2], best[3]
 
 
-def _parallel_picks(info: ModelInfo, request: FitRequest, wsl: bool) -> list[Pick]:
-    size = request.tensor_parallel_size
-    if size <= 1:
-        return []
-    reason = _("the model does not fit one GPU with room for a useful context; {heads} heads divide by {n}").format(heads=info.num_heads or 0, n=size)
-    picks = [Pick("tensor_parallel_size", str(size), reason)]
-    if wsl:
-        picks.append(Pick("disable_custom_all_reduce", "true", _("WSL has no direct memory access between GPUs")))
-    return picks
-
-
-def _length(info: ModelInfo, request: FitRequest, result: FitResult, want_length: int | None) -> tuple[int | None, str]:
-    if request.max_model_len is not None:
-        return request.max_model_len, _("as asked")
+def _kv_type(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick], fixed: frozenset[str]) -> FitRequest:
+    """An 8 bit cache where the model's own type leaves hardly any context, and the GPU can do it."""
+    key = "kv_cache_dtype"
+    if key in fixed or request.kv_cache_dtype != "auto":
+        picks[key] = Pick(key, request.kv_cache_dtype, _("as asked"))
+        return request
+    picks[key] = Pick(key, "auto", _("the model's own type"))
+    if trial.info.task != "generate" or not fp8_cache_works(request):
+        return request
+    target = request.max_model_len or _target(trial.info, aim)
+    asked = replace(request, max_model_len=target, max_num_seqs=request.max_num_seqs or aim.seqs)
+    result = trial.fit(asked)
     longest = result.max_model_len_that_fits or 0
-    if want_length is not None and longest >= want_length:
-        return want_length, _("enough for this purpose")
-    ceiling = info.max_model_len or 0
-    if ceiling and longest >= ceiling:
-        return ceiling, _("the model's whole context fits")
-    length = next((n for n in LENGTHS if n <= longest), None)
-    if length is None:
-        return (want_length or ceiling or None), _("nothing useful fits")
-    return length, _("the longest round length that surely fits ({n} tokens do)").format(n=longest)
+    if not result.kv_bytes_per_token or result.fits or longest >= (request.max_model_len or min(LEAST_OF_OWN_TYPE, target or LEAST_OF_OWN_TYPE)):
+        picks[key] = Pick(key, "auto", _("the model's own type; fp8 would halve the KV cache at a small loss of accuracy"))
+        return request
+    if (trial.fit(replace(asked, kv_cache_dtype="fp8")).max_model_len_that_fits or 0) <= longest:
+        return request
+    picks[key] = Pick(key, "fp8", _("half the size: with the model's own type only {longest} tokens would fit").format(longest=longest))
+    return replace(request, kv_cache_dtype="fp8")
+
+
+def _offload(
+    trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick], allowed: frozenset[str], fixed: frozenset[str], ram_free_bytes: int | None
+) -> FitRequest:  # fmt: skip
+    """The last resort: so much of the weights in RAM that a useful context fits, where there is RAM for it."""
+    if OFFLOAD in fixed or OFFLOAD not in allowed or request.cpu or not ram_free_bytes or not trial.info.weight_bytes or not offload_works(request):
+        return request
+    target = request.max_model_len or min(LEAST_LENGTH, _target(trial.info, aim) or LEAST_LENGTH)
+    asked = replace(request, max_model_len=target, max_num_seqs=request.max_num_seqs or aim.seqs)
+    if trial.fit(asked).fits or not trial.fit(asked).certain:
+        return request
+    on_each = layout_of(request).gpus
+    for gib in OFFLOADS_GIB:
+        if gib * GIB * on_each > min(ram_free_bytes * 0.8, trial.info.weight_bytes * MOST_OFFLOADED):
+            break
+        if trial.fit(replace(asked, cpu_offload_bytes=gib * GIB)).fits:
+            words = _("the last resort: without {gib} GiB of the weights in RAM no useful context fits; every step waits for the bus")
+            picks[OFFLOAD] = Pick(OFFLOAD, str(gib), words.format(gib=gib))
+            return replace(request, cpu_offload_bytes=gib * GIB)
+    return request
+
+
+def round_length(tokens: int) -> int:
+    """A round number of tokens not above ``tokens``."""
+    step = 1024 if tokens >= 8192 else 256
+    return tokens // step * step if tokens >= step else tokens
+
+
+def _length(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick]) -> FitRequest:
+    """The aimed length, or the longest round one that surely fits."""
+    longest = trial.info.max_model_len
+    target = request.max_model_len or _target(trial.info, aim) or COMFORTABLE_LENGTH
+    length, reason = target, _("as asked")
+    if request.max_model_len is None:
+        result = trial.fit(replace(request, max_model_len=target, max_num_seqs=request.max_num_seqs or aim.seqs))
+        if result.fits or result.max_model_len_that_fits is None:
+            if longest is None:
+                reason = _("enough for this purpose")
+            elif target == longest:
+                reason = _("the model's own maximum")
+            else:
+                reason = _("enough for this purpose; the model itself allows {longest}").format(longest=longest)
+        else:
+            length = min(target, round_length(result.max_model_len_that_fits))
+            reason = _("the longest that surely fits the memory that is left for the KV cache")
+            if length < LEAST_LENGTH:
+                length, reason = min(target, LEAST_LENGTH), _("the least that is of use; see what stands in the way")
+        if result.calibrated:
+            reason += "; " + _("computed with what was measured on this machine")
+    picks["max_model_len"] = Pick("max_model_len", str(length), reason)
+    return replace(request, max_model_len=length)
+
+
+def _requests(trial: _Trial, request: FitRequest, start: FitRequest, aim: Aim, picks: dict[str, Pick]) -> FitRequest:
+    """Requests at once: what the cache has room for, and never so many that the start itself fails for them."""
+    key = "max_num_seqs"
+    if start.max_num_seqs is not None:
+        picks[key] = Pick(key, str(start.max_num_seqs), _("as asked"))
+        return request
+    if aim.single:
+        picks[key] = Pick(key, "1", _("one request that may be as long as fits"))
+        return replace(request, max_num_seqs=1)
+    result = trial.fit(replace(request, max_num_seqs=aim.seqs))
+    room = int(result.concurrency or 0)
+    if aim.seqs is None:
+        if result.concurrency is None or not result.fits or room >= (result.max_num_seqs or 256):
+            picks[key] = Pick(key, str(result.max_num_seqs or 256), _("vLLM's default; more only wait for their turn"))
+            return request
+        seqs, reason = max(4, min(256, 4 * max(1, room))), _("the cache holds {room} requests of full length; shorter ones share it").format(room=room)
+    else:
+        seqs, reason = aim.seqs, _("enough for this purpose; more only wait for their turn")
+        many = min(256, room // 8 * 8)
+        if many > seqs:
+            seqs, reason = many, _("the KV cache holds {room} requests of full length").format(room=room)
+    if result.certain:
+        fewer = next((n for n in (seqs, *FEWER) if n <= seqs and trial.fit(replace(request, max_num_seqs=n)).fits), None)
+        if fewer is not None and fewer < seqs:
+            seqs, reason = fewer, _("more would need memory of their own at the start, and the context would no longer fit")
+    picks[key] = Pick(key, str(seqs), reason)
+    return replace(request, max_num_seqs=seqs)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wizard.counts import number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
+from wizard.fit_settings import apply_settings, share_of
 from wizard.fit_types import Calibration, FitRequest, FitResult, Interval
 from wizard.i18n import _
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import argparse
 
     from wizard.facts import Machine
+    from wizard.fit_store import Calibrations
     from wizard.host import Host
     from wizard.models.info import ModelInfo
 
@@ -32,13 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``vllm-wizard fit``."""
     parser.add_argument("--model", metavar="PATH_OR_ID", help=_("a model folder (a config.json is enough), a .gguf file, or a repository id of a recipe"))
     parser.add_argument("--gpu", metavar="NAME", help=_("the kind of GPU, such as “RTX 4090” or H100 (default: this machine's)"))
-    parser.add_argument("--gpu-memory-gib", type=_positive, metavar="X", help=_("memory of one GPU; a whole number is taken as the nominal size"))
-    parser.add_argument("--gpu-free-gib", type=_positive, metavar="Y", help=_("how much of it is free"))
-    parser.add_argument("--gpus", type=_count, metavar="N", help=_("how many such GPUs there are"))
+    parser.add_argument("--gpu-memory-gib", type=number_above_zero(100_000), metavar="X", help=_("memory of one GPU; a whole number is taken as the nominal size"))
+    parser.add_argument("--gpu-free-gib", type=number_above_zero(100_000), metavar="Y", help=_("how much of it is free"))
+    parser.add_argument("--gpus", type=whole_number(1, 1024), metavar="N", help=_("how many such GPUs there are"))
     parser.add_argument("--release", metavar="V", help=_("the vLLM release (default: the newest known)"))
-    parser.add_argument("--tp", type=_count, metavar="N", help=_("tensor parallel size (default: what fits)"))
-    parser.add_argument("--pp", type=_count, default=1, metavar="N", help=_("pipeline parallel size"))
-    parser.add_argument("--gpu-memory-utilization", type=_share, metavar="U", help=_("share of the GPU's memory that vLLM may use"))
+    parser.add_argument("--tp", type=whole_number(1, 1024), metavar="N", help=_("tensor parallel size (default: what fits)"))
+    parser.add_argument("--pp", type=whole_number(1, 1024), default=1, metavar="N", help=_("pipeline parallel size"))
+    parser.add_argument("--gpu-memory-utilization", type=share_of, metavar="U", help=_("share of the GPU's memory that vLLM may use"))
     parser.add_argument("--max-model-len", metavar="L", help=_("context length, such as 32768 or 32k"))
     parser.add_argument("--kv-cache-dtype", default="auto", metavar="T", help=_("type of the KV cache: auto, fp8 ..."))
     parser.add_argument("--set", action="append", default=[], metavar="FLAG=VALUE", help=_("any other option of vllm serve; may be repeated"))
@@ -46,30 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--calibrate", metavar="LOG", help=_("take measured figures from a vLLM start-up log (- is standard input) and keep them for this machine"))
 
 
-def _positive(text: str) -> float:
-    number = float(text)
-    if not 0 < number < 100_000:
-        raise ValueError(text)
-    return number
-
-
-def _share(text: str) -> float:
-    number = float(text)
-    if not 0 < number <= 1:
-        raise ValueError(text)
-    return number
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 1024:
-        raise ValueError(text)
-    return number
-
-
 def run(args: argparse.Namespace) -> int:
     """Compute and print; whether it fits is in what is printed. Raises BadInput and WizardError."""
     from wizard.fit_core import fit
+    from wizard.fit_layout import layout_of
 
     host, machine = _machine(args)
     if args.calibrate:
@@ -79,14 +61,15 @@ def run(args: argparse.Namespace) -> int:
     info, variants = _model(args, host, machine)
     notes: list[str] = []
     request = _request(args, machine, notes)
-    calibration = _kept(host, request, info, args)
-    if args.tp is None and request.gpus > 1 and request.pipeline_parallel_size == 1:
-        request = _spread(info, request, calibration)
+    calibrations = _kept(host, args)
+    if args.tp is None and request.gpus > 1 and layout_of(request).gpus == 1:
+        request = _spread(info, request, calibrations)
+    calibration = calibrations.find(request, info.repo_id or info.source) if calibrations is not None else None
     result = fit(info, request, calibration)
     if not result.fits:
         from wizard.fit_choose import ways_out
 
-        result = replace(result, ways_out=ways_out(info, request, variants=variants, calibration=calibration, gpus=request.gpus))
+        result = replace(result, ways_out=ways_out(info, request, variants=variants, calibration=calibrations, gpus=request.gpus))
     result = replace(result, notes=(*notes, *result.notes))
     if args.json:
         print(json.dumps(as_json(info, request, result, calibration), indent=2, ensure_ascii=False))
@@ -123,7 +106,9 @@ def _model(args: argparse.Namespace, host: Host, machine: Machine | None) -> tup
         info = inspect(host, path)
         if not info.config and any(issue.fatal for issue in info.issues):
             issue = next(issue for issue in info.issues if issue.fatal)
-            raise WizardError(_("{path}: {message}").format(path=issue.file, message=issue.message))
+            raise WizardError(_("{path}: {message}").format(path=issue.file if "/" in issue.file else f"{path.rstrip('/')}/{issue.file}", message=issue.message))
+        if not info.architecture and not info.kv_layout_known and info.weight_bytes is None:
+            raise BadInput(_("{path} does not describe a model: config.json names no architecture, and there are no weights. Give the folder that holds both.").format(path=path))
         return info, []
     folders = getattr(args, "recipes", None)
     book = recipes_room.load([Path(folders)] if isinstance(folders, str) else [Path(f) for f in folders or ()])
@@ -211,149 +196,26 @@ def _of_machine(machine: Machine) -> tuple[int | None, int | None, str, str | No
     return total, free, best[0].name, best[0].compute_capability.value, len(best), False, machine.gpu.nvlink.value
 
 
-_TRUE = ("", "true", "yes", "1", "on")
-_FALSE = ("false", "no", "0", "off")
+def _spread(info: ModelInfo, request: FitRequest, calibrations: Calibrations | None) -> FitRequest:
+    """Over the GPUs there are, as the plan would: by what divides and by the links."""
+    from wizard import releases
+    from wizard.fit_choose import spread
+    from wizard.fit_layout import ALL_OPTIONS, Aim
 
-
-def apply_settings(request: FitRequest, settings: Sequence[str], notes: list[str]) -> FitRequest:
-    """``request`` with FLAG=VALUE settings of ``vllm serve`` (or of its environment) put in.
-
-    Raises BadInput naming the setting. One that has no effect on memory is noted as such.
-    """
-    changes: dict[str, Any] = {}
-    extra = dict(request.extra)
-    for setting in settings:
-        flag, has_value, value = setting.partition("=")
-        key = flag.strip().lstrip("-").replace("-", "_")
-        if not key or not re.fullmatch(r"[A-Za-z][\w.]*", key):
-            raise BadInput(_("--set: “{text}” is not FLAG=VALUE.").format(text=setting))
-        value = value.strip()
-        if key.isupper():
-            extra[key] = value
-            continue
-        if not _apply_one(key, value, changes, bool(has_value)):
-            notes.append(_("{flag}: not known to change memory").format(flag=key))
-            extra[key] = value
-    return replace(request, extra=extra, **changes)
-
-
-_INTEGERS = {
-    "max_num_seqs": "max_num_seqs", "max_num_batched_tokens": "max_num_batched_tokens", "max_model_len": "max_model_len", "max_lora_rank": "max_lora_rank",
-    "tensor_parallel_size": "tensor_parallel_size", "pipeline_parallel_size": "pipeline_parallel_size", "data_parallel_size": "data_parallel_size",
-    "kv_cache_memory_bytes": "kv_cache_memory_bytes", "kv_cache_memory": "kv_cache_memory_bytes", "block_size": "block_size", "max_loras": "lora_slots",
-}  # fmt: skip
-_TEXTS = {"dtype": "dtype", "kv_cache_dtype": "kv_cache_dtype", "quantization": "quantization"}
-_SWITCHES = {
-    "enforce_eager": "enforce_eager", "skip_mm_profiling": "skip_mm_profiling", "language_model_only": "language_model_only",
-    "enable_expert_parallel": "expert_parallel", "enable_prefix_caching": "enable_prefix_caching",
-}  # fmt: skip
-
-
-def _apply_one(key: str, value: str, changes: dict[str, Any], has_value: bool) -> bool:
-    from wizard.counts import parse_count
-
-    if key in _INTEGERS:
-        if key == "max_model_len" and value.lower() in ("auto", "-1"):
-            return True
-        changes[_INTEGERS[key]] = parse_count(key, value)
-    elif key in _TEXTS:
-        changes[_TEXTS[key]] = value
-    elif key in _SWITCHES or key.removeprefix("no_") in _SWITCHES:
-        off = key.startswith("no_")
-        changes[_SWITCHES[key.removeprefix("no_")]] = _truth(key, value) != off
-    elif key == "enable_lora":
-        changes.setdefault("lora_slots", 1 if _truth(key, value) else 0)
-    elif key == "gpu_memory_utilization":
-        try:
-            changes[key] = _share(value)
-        except ValueError:
-            raise BadInput(_("{key}: “{text}” is not a share between 0 and 1.").format(key=key, text=value)) from None
-    elif key == "cpu_offload_gb":
-        try:
-            changes["cpu_offload_bytes"] = int(float(value) * GIB)
-        except ValueError:
-            raise BadInput(_("{key}: “{text}” is not a number.").format(key=key, text=value)) from None
-    elif key == "limit_mm_per_prompt" or key.startswith("limit_mm_per_prompt."):
-        changes["limit_mm_per_prompt"] = {**(changes.get("limit_mm_per_prompt") or {}), **_limits(key, value)}
-    elif key == "device":
-        changes["cpu"] = value == "cpu"
-    elif key == "speculative_config" or key.startswith("speculative_config."):
-        _speculation(key, value, changes)
-    else:
-        return False
-    return True
-
-
-def _truth(key: str, value: str) -> bool:
-    if value.lower() in _TRUE:
-        return True
-    if value.lower() in _FALSE:
-        return False
-    raise BadInput(_("{key}: “{text}” is neither true nor false.").format(key=key, text=value))
-
-
-def _limits(key: str, value: str) -> dict[str, int]:
-    """Limits by modality: JSON, ``image=2,video=0``, or the dotted form."""
-    bad = BadInput(_("{key}: “{text}” is not a limit by kind, such as {example}.").format(key=key, text=value, example='{"image": 2, "video": 0}'))
-    if "." in key:
-        if not value.isdigit():
-            raise bad
-        return {key.partition(".")[2]: int(value)}
-    if value.startswith("{"):
-        try:
-            data = json.loads(value)
-        except ValueError:
-            raise bad from None
-        out = {}
-        for kind, limit in data.items() if isinstance(data, dict) else ():
-            count = limit.get("count") if isinstance(limit, Mapping) else limit
-            if type(count) is int and count >= 0:
-                out[str(kind)] = count
-        if not out:
-            raise bad
-        return out
-    pairs = [p.partition("=") for p in value.split(",")]
-    if not pairs or not all(k.strip() and v.strip().isdigit() for k, _sep, v in pairs):
-        raise bad
-    return {k.strip(): int(v) for k, _sep, v in pairs}
-
-
-def _speculation(key: str, value: str, changes: dict[str, Any]) -> None:
-    if "." in key:
-        if key.endswith("num_speculative_tokens") and value.isdigit():
-            changes["num_speculative_tokens"] = int(value)
-        return
-    try:
-        data = json.loads(value)
-    except ValueError:
-        raise BadInput(_("{key}: “{text}” is not JSON.").format(key=key, text=value)) from None
-    count = data.get("num_speculative_tokens") if isinstance(data, dict) else None
-    if type(count) is int and count > 0:
-        changes["num_speculative_tokens"] = count
-
-
-def _spread(info: ModelInfo, request: FitRequest, calibration: Calibration | None) -> FitRequest:
-    """The fewest GPUs that surely hold what is asked, else all that the model can be split over."""
-    from wizard.fit_choose import valid_tp
-    from wizard.fit_core import fit
-
-    sizes = valid_tp(info, request.gpus)
-    for size in sizes:
-        tried = replace(request, tensor_parallel_size=size)
-        if fit(info, tried, calibration).fits:
-            return tried
-    return replace(request, tensor_parallel_size=sizes[-1])
+    known = {option.dest for option in releases.load(request.release).options}
+    aim = Aim(request.max_model_len, request.max_num_seqs)
+    return spread(info, request, request.gpus, aim, ALL_OPTIONS & known, calibration=calibrations)[0]
 
 
 # --- calibration ---------------------------------------------------------------------------------------------
 
 
-def _kept(host: Host, request: FitRequest, info: ModelInfo, args: argparse.Namespace) -> Calibration | None:
+def _kept(host: Host, args: argparse.Namespace) -> Calibrations | None:
     if args.gpu or args.gpu_memory_gib:
         return None  # another machine's GPU: this machine's figures say nothing of it
-    from wizard.fit_calibrate import load
+    from wizard.fit_calibrate import load_all
 
-    return load(host, request, info.repo_id or info.source)
+    return load_all(host)
 
 
 def _calibrate(args: argparse.Namespace, host: Host, machine: Machine | None) -> int:
@@ -447,6 +309,8 @@ def as_json(info: ModelInfo, request: FitRequest, result: FitResult, calibration
         "gpus": request.gpus,
         "tensor_parallel_size": request.tensor_parallel_size,
         "pipeline_parallel_size": request.pipeline_parallel_size,
+        "data_parallel_size": request.data_parallel_size,
+        "expert_parallel": request.expert_parallel,
         "gpu_total_gib": _gib(request.gpu_total_bytes),
         "gpu_free_gib": _gib(request.gpu_free_bytes) if request.gpu_free_bytes is not None else None,
         "gpu_memory_utilization": result.utilization,
@@ -500,7 +364,7 @@ def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration
         "draft": _("draft model"), "kv_cache": _("KV cache"), "held_by_others": _("held by others"),
     }  # fmt: skip
     card = request.gpu_name or _("GPU")
-    split = request.tensor_parallel_size * request.pipeline_parallel_size
+    split = request.tensor_parallel_size * request.pipeline_parallel_size * request.data_parallel_size
     head = _("{model} on {n} x {gpu} ({total:.1f} GiB), vLLM {release}, utilization {u:.2f} ({why})")
     out = textwrap.wrap(head.format(model=info.repo_id or info.source, n=split, gpu=card, total=request.gpu_total_bytes / GIB, release=request.release, u=result.utilization, why=result.utilization_reason), 79)
     out.append("")

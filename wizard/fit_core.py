@@ -8,7 +8,8 @@ Figures that shapes do not give come from ``fit_data/constants.json``, each with
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 from wizard import fit_profile, fit_weights
@@ -17,7 +18,7 @@ from wizard.fit_kv import Pool, element_size, plan_pool
 from wizard.fit_profile import Batch, Profile
 from wizard.fit_types import Calibration, FitRequest, FitResult, Interval, Line
 from wizard.fit_weights import Stage
-from wizard.i18n import _
+from wizard.i18n import _, language
 from wizard.models import arch as arch_reader
 from wizard.models import weights as weight_rules
 from wizard.models.arch import Arch
@@ -36,8 +37,10 @@ class _Side:
     weights: int
     profile: Profile | None
     activation: int
+    spread: int  # of the activation
     used: int
     layers: list[KvLayer]
+    measured: bool = False  # the activation comes from this machine's own log
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ _ON_THE_FLY = {"fp8": 1.0, "fbgemm_fp8": 1.0, "ptpc_fp8": 1.0, "experts_int8": 1
 
 
 _READ: OrderedDict[int, tuple[dict[str, Any], Arch | None, Quant]] = OrderedDict()
-_READ_KEPT = 32
+_READ_KEPT = 64
 
 
 def anatomy(config: dict[str, Any]) -> tuple[Arch | None, Quant]:
@@ -173,11 +176,36 @@ def uses_mtp(info: ModelInfo, request: FitRequest) -> bool:
 # --- fit -----------------------------------------------------------------------------------------------------
 
 
+_Key = tuple[Any, ...]
+_FITTED: OrderedDict[_Key, tuple[ModelInfo, Calibration | None, FitResult]] = OrderedDict()
+_FITTED_KEPT = 2048
+_PLAIN_FIELDS = tuple(f.name for f in fields(FitRequest) if f.name not in ("limit_mm_per_prompt", "extra"))
+_get_plain = attrgetter(*_PLAIN_FIELDS)
+
+
+def _key(info: ModelInfo, request: FitRequest, calibration: Calibration | None) -> _Key:
+    limits = request.limit_mm_per_prompt
+    return (id(info), id(calibration), language(), _get_plain(request), None if limits is None else tuple(sorted(limits.items())), tuple(sorted(request.extra.items())))
+
+
 def fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None = None) -> FitResult:
     """What ``info`` takes on one GPU of ``request`` (the fullest), and whether it fits.
 
-    ``calibration`` are figures solved from this machine's own start-up log; they replace ours.
+    ``calibration`` are figures solved from this machine's own start-up log; they replace ours. What was computed
+    last is kept: re-planning asks for the same again.
     """
+    key = _key(info, request, calibration)
+    kept = _FITTED.get(key)
+    if kept is not None and kept[0] is info and kept[1] is calibration:
+        return kept[2]
+    result = _fit(info, request, calibration)
+    _FITTED[key] = (info, calibration, result)
+    while len(_FITTED) > _FITTED_KEPT:
+        _FITTED.popitem(last=False)
+    return result
+
+
+def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None) -> FitResult:
     notes: list[str] = []
     problems: list[str] = []
     model = _read(info, request)
@@ -193,15 +221,19 @@ def fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None = 
         weights = [0]
     if not info.weight_bytes or (model.quant.bytes_per_weight is None and model.quant.method is not None and info.weight_source in ("", "computed from config")):
         notes.append(_("the size of the weights is estimated"))
-    outside, outside_spread, outside_source = fit_profile.non_torch(request)
+    if request.draft_model and not request.draft_weight_bytes:
+        notes.append(_("the size of the draft model {name} is not known here: it is not counted").format(name=request.draft_model))
+        certain = False
+    outside, outside_spread, outside_source = fit_profile.non_torch(request, info.is_moe)
     graphs, graphs_spread, graphs_source = fit_profile.cuda_graphs(info, model.quant, request, batch)
     if request.cpu:
         outside = outside_spread = 0
     if calibration is not None:
-        outside = calibration.non_torch_bytes if calibration.non_torch_bytes is not None else outside
-        outside_spread = min(outside_spread, 64 * MIB)
+        if calibration.non_torch_bytes is not None:
+            outside = calibration.non_torch_bytes
+        outside_spread, outside_source = min(outside_spread, 64 * MIB), _("measured on this machine")
         if calibration.cuda_graph_bytes is not None and graphs:
-            graphs, graphs_spread = calibration.cuda_graph_bytes, 64 * MIB
+            graphs, graphs_spread, graphs_source = calibration.cuda_graph_bytes, 64 * MIB, outside_source
     lora = fit_weights.lora_bytes(model.arch, request, model.dtype_bytes) if model.arch is not None else 0
     sides = _sides(info, model, request, batch, weights, parts, outside + graphs + lora + request.draft_weight_bytes, calibration)
     fullest = max(range(len(sides)), key=lambda i: sides[i].used)
@@ -211,17 +243,19 @@ def fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None = 
     # measured: sizes from the shapes are off by 0.06 % in the mean; padded MXFP4 experts by up to 0.9 %
     share = 0.012 if model.quant.method == "mxfp4" else 0.002 if info.weight_source in ("safetensors headers", "index", "recipe") else 0.004
     weights_spread = int(side.weights * share)
-    activation_spread = side.profile.spread_bytes if side.profile is not None else side.activation // 3
+    activation_spread = side.spread
     margin = _combine(activation_spread, outside_spread, graphs_spread, weights_spread)
     best = budget - side.used
-    if request.cpu or request.kv_cache_memory_bytes is not None:
-        best, margin = _fixed_pool(request, best, margin, notes)
+    fixed = _fixed_pool(request, notes)
+    if fixed is not None:
+        _check_fixed(request, fixed, side.used, problems)
+        best, margin = fixed, 0
     pool_bytes = Interval(max(0, best), max(0, best - margin), max(0, best + margin))
     pool = _pool(info, model, request, batch, side, max_len) if certain else None
     limit = info.max_model_len or max_len or 1_048_576
     tokens, longest, concurrency, per_token = _cache(pool, pool_bytes, limit, max_len)
     keeps_cache = pool is not None
-    _check_free(request, utilization, budget, problems, notes)
+    _check_free(request, utilization, budget, problems, notes, fixed is not None)
     fits_best, fits_low = best > 0 and not problems, best - margin > 0 and not problems
     if pool is not None and max_len:
         need = pool.blocks_for(max_len)
@@ -247,7 +281,7 @@ def fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None = 
         weights_bytes=side.weights, activation_bytes=side.activation, non_torch_bytes=outside, cuda_graph_bytes=graphs, lora_bytes=lora,
         draft_bytes=request.draft_weight_bytes, kv_cache_bytes=pool_bytes, kv_cache_tokens=tokens, kv_bytes_per_token=per_token, max_model_len=max_len,
         max_model_len_that_fits=longest, concurrency=concurrency, lines=lines, notes=tuple(notes), problems=tuple(problems),
-        max_num_seqs=batch.seqs, max_num_batched_tokens=batch.tokens,
+        max_num_seqs=batch.seqs, max_num_batched_tokens=batch.tokens, calibrated=calibration is not None,
     )  # fmt: skip
 
 
@@ -274,23 +308,55 @@ def _sides(
                 layers = [layer for block in model.arch.blocks[part.first_layer : part.first_layer + part.layers] for layer in block.kv]
         elif info.vocab_size and info.hidden_size:
             activation = int(batch.seqs * info.vocab_size * constant("sampler", request.release)["bytes_per_logit"] + 6 * batch.tokens * info.hidden_size * model.dtype_bytes)
-        if calibration is not None and calibration.activation_bytes is not None:
-            activation = calibration.activation_bytes
-        out.append(_Side(size, profile, activation, size + activation + rest, layers))
+        spread = profile.spread_bytes if profile is not None else activation // 3
+        size = _measured_weights(size, request, calibration)
+        peak, peak_spread = _measured_peak(activation, spread, batch, calibration)
+        out.append(_Side(size, profile, peak, peak_spread, size + peak + rest, layers, peak != activation))
     return out
 
 
-def _fixed_pool(request: FitRequest, best: int, margin: int, notes: list[str]) -> tuple[int, int]:
-    """(pool, margin) where the user set the pool, or the CPU backend takes what is left of the RAM."""
+def _measured_weights(computed: int, request: FitRequest, calibration: Calibration | None) -> int:
+    """The weights as the log printed them, where nothing is set that changes them."""
+    if calibration is None or calibration.weights_bytes is None or request.pipeline_parallel_size > 1 or request.cpu_offload_bytes or request.quantization:
+        return computed
+    ratio = calibration.weights_bytes / computed if computed else 0
+    return calibration.weights_bytes if 0.9 < ratio < 1.1 else computed
+
+
+def _measured_peak(computed: int, spread: int, batch: Batch, calibration: Calibration | None) -> tuple[int, int]:
+    """(activation, spread) from the log: as measured for the same step, for another one scaled as our figures go."""
+    if calibration is None or calibration.activation_bytes is None:
+        return computed, spread
+    then = calibration.activation_predicted_bytes
+    same = then is None or (calibration.max_num_seqs, calibration.max_num_batched_tokens) == (batch.seqs, batch.tokens)
+    if then is None or (same and then == computed):
+        return calibration.activation_bytes, min(spread, 64 * MIB)
+    return int(computed * calibration.activation_bytes / then), spread
+
+
+def _fixed_pool(request: FitRequest, notes: list[str]) -> int | None:
+    """The pool that the user set, in bytes; None where vLLM takes what is left."""
     if request.kv_cache_memory_bytes is not None:
-        return request.kv_cache_memory_bytes, 0
-    space = request.extra.get("VLLM_CPU_KVCACHE_SPACE")
-    if space:
-        try:
-            return int(float(space) * GIB), 0
-        except ValueError:
-            notes.append(_("VLLM_CPU_KVCACHE_SPACE is not a number: {value}").format(value=space))
-    return best, margin
+        return request.kv_cache_memory_bytes
+    space = request.extra.get("VLLM_CPU_KVCACHE_SPACE") if request.cpu else None
+    if not space:
+        return None
+    try:
+        size = int(float(space) * GIB)
+    except (ValueError, OverflowError):
+        size = -1
+    if size < 0:
+        notes.append(_("VLLM_CPU_KVCACHE_SPACE is not a number: {value}").format(value=space))
+        return None
+    return size or None  # 0: vLLM decides
+
+
+def _check_fixed(request: FitRequest, pool: int, used: int, problems: list[str]) -> None:
+    """A pool of a set size must find room beside all the rest in what is really free."""
+    room = request.gpu_free_bytes if request.gpu_free_bytes is not None else request.gpu_total_bytes
+    if used + pool > room:
+        text = _("the cache of {pool:.1f} GiB that is asked for and all beside it ({used:.1f} GiB) need more than the {room:.1f} GiB that are free")
+        problems.append(text.format(pool=pool / GIB, used=used / GIB, room=room / GIB))
 
 
 def _utilization(request: FitRequest) -> tuple[float, str]:
@@ -300,7 +366,7 @@ def _utilization(request: FitRequest) -> tuple[float, str]:
     return float(entry["value"]), _("the default of vLLM {release}").format(release=request.release)
 
 
-def _check_free(request: FitRequest, utilization: float, budget: int, problems: list[str], notes: list[str]) -> None:
+def _check_free(request: FitRequest, utilization: float, budget: int, problems: list[str], notes: list[str], fixed_pool: bool) -> None:
     free = request.gpu_free_bytes
     if free is None and request.wsl and not request.cpu and request.gpu_total_bytes < LARGE_CARD_BYTES:
         free = request.gpu_total_bytes - WINDOWS_SHARE_BYTES
@@ -308,7 +374,7 @@ def _check_free(request: FitRequest, utilization: float, budget: int, problems: 
     elif free is None:
         notes.append(_("free memory was not measured: the whole card is taken as free"))
         return
-    if request.kv_cache_memory_bytes is None and budget > free:
+    if not fixed_pool and budget > free:
         text = _("utilization {u:.2f} asks for {need:.1f} GiB, but only {free:.1f} of {total:.1f} GiB are free: vLLM would not start")
         problems.append(text.format(u=utilization, need=budget / GIB, free=free / GIB, total=request.gpu_total_bytes / GIB))
 
@@ -347,6 +413,8 @@ def _lines(
     lines = [Line("weights", side.weights, reason, info.weight_source)]
     if profile is not None and profile.dominated_by == "vision":
         peak = _("peak of vLLM's profiling run: the image encoder with the largest input")
+    if side.measured:
+        peak += "; " + _("measured on this machine")
     lines.append(Line("activation", side.activation, peak, profile.source if profile is not None else ""))
     lines.append(Line("non_torch", outside, _("CUDA context, kernels and communication buffers"), outside_source))
     lines.append(Line("cuda_graph", graphs, _("CUDA graphs, estimated by vLLM and taken from the pool"), graphs_source))

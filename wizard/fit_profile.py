@@ -281,8 +281,10 @@ def _moe_workspace(arch: Arch, quant: Quant, request: FitRequest, tokens: int, d
         return 0
     if quant.method == "mxfp4":
         return 0  # measured: the kernels of these models need none beside the sampler's peak
-    tp = 1 if request.expert_parallel else max(1, request.tensor_parallel_size)
-    rows = tokens * max(1, arch.experts_per_token)
+    replicas = max(1, request.data_parallel_size)
+    tp = 1 if request.expert_parallel else max(1, request.tensor_parallel_size) * replicas
+    # under data parallelism every rank sees the tokens of all
+    rows = tokens * replicas * max(1, arch.experts_per_token)
     inner = -(-arch.moe_inter // tp)
     first = max(inner, arch.hidden)
     second = max(2 * inner, arch.hidden)
@@ -292,11 +294,15 @@ def _moe_workspace(arch: Arch, quant: Quant, request: FitRequest, tokens: int, d
 # --- beside PyTorch ------------------------------------------------------------------------------------------
 
 
-def non_torch(request: FitRequest) -> tuple[int, int, str]:
-    """(bytes, spread, source) of what lies outside PyTorch: context, kernels, communication buffers."""
+def non_torch(request: FitRequest, experts: bool = False) -> tuple[int, int, str]:
+    """(bytes, spread, source) of what lies outside PyTorch: context, kernels, communication buffers.
+
+    Replicas of a mixture model (``experts``) exchange tokens, those of a dense one nothing.
+    """
     entry = constant("non_torch", request.release)
     new_consumer = (compute_capability(request) or 0) >= 12.0
-    if request.tensor_parallel_size > 1:
+    exchange = request.tensor_parallel_size > 1 or (experts and request.data_parallel_size > 1)
+    if exchange:
         pcie = entry.get("pcie_sm120", entry["pcie"]) if new_consumer else entry["pcie"]
         figure = entry["nvlink"] if has_nvlink(request) and (is_hopper_class(request) or version_key(request.release) < (0, 17)) else pcie
     elif request.pipeline_parallel_size > 1:
@@ -304,7 +310,7 @@ def non_torch(request: FitRequest) -> tuple[int, int, str]:
     else:
         other = entry.get("single_sm120", entry["single_other"]) if new_consumer else entry["single_other"]
         figure = entry["single"] if is_hopper_class(request) else other
-    spread = entry["spread"] + (0.25 if request.tensor_parallel_size > 1 and figure != entry["nvlink"] else 0)
+    spread = entry["spread"] + (0.25 if exchange and figure != entry["nvlink"] else 0)
     return int(figure * GIB), int(spread * GIB), entry["source"]
 
 

@@ -41,6 +41,7 @@ class FitRequest:
     enable_prefix_caching: bool | None = None  # None: the release's default
     block_size: int | None = None
     num_speculative_tokens: int = 0
+    draft_model: str | None = None  # a draft of its own whose size is not known here
     extra: dict[str, str] = field(default_factory=dict, compare=False)
 
 
@@ -56,6 +57,10 @@ class Calibration:
     cuda_graph_bytes: int | None = None
     kv_cache_bytes: int | None = None
     kv_cache_tokens: int | None = None
+    # What was computed for the same start, and its largest step: the peak of another step is scaled from them.
+    activation_predicted_bytes: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -112,3 +117,4 @@ class FitResult:
     ways_out: tuple[WayOut, ...] = ()
     max_num_seqs: int | None = None  # as computed with
     max_num_batched_tokens: int | None = None
+    calibrated: bool = False  # figures measured on this machine went into it

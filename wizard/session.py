@@ -17,6 +17,7 @@ from wizard.i18n import _
 from wizard.models.info import FoundModel, LoraAdapter, ModelInfo
 
 if TYPE_CHECKING:
+    from wizard.fit_store import Calibrations
     from wizard.host import Host
     from wizard.recipes import RecipeBook
 
@@ -107,6 +108,12 @@ class Secrets:
         return tuple(sorted(self.values))
 
 
+def _nothing_measured() -> Calibrations:
+    from wizard.fit_store import Calibrations
+
+    return Calibrations()
+
+
 @dataclass(frozen=True)
 class Session:
     """All that the plan reads."""
@@ -124,6 +131,7 @@ class Session:
     environment: Mapping[str, str] = field(
         default_factory=dict, repr=False
     )  # proxies, HF_ENDPOINT, HF_HOME ...
+    calibrations: Calibrations = field(default_factory=_nothing_measured)  # memory measured on this machine
 
     def answer(self, key: str, value: Value, layer: Layer = Layer.USER) -> Session:
         return replace(self, answers=self.answers.with_value(key, value, layer))
@@ -140,7 +148,7 @@ THIS_MACHINE = "this machine"  # the real host's name; a recorded machine has an
 # Environment variables that change what is generated (mirrors, caches, proxies); no secret among them.
 KEPT_ENVIRONMENT = (
     "HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "VLLM_USE_MODELSCOPE", "MODELSCOPE_CACHE",
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "XDG_CACHE_HOME",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "XDG_CACHE_HOME", "VLLM_CPU_KVCACHE_SPACE",
 )  # fmt: skip
 
 
@@ -158,6 +166,7 @@ def gather(
     from pathlib import Path
 
     from wizard import recipes as recipes_room
+    from wizard.fit_calibrate import load_all
     from wizard.probes import run_all
 
     if machine is None:
@@ -168,6 +177,7 @@ def gather(
         recipes=book,
         answers=answers,
         environment={k: host.env[k] for k in KEPT_ENVIRONMENT if k in host.env},
+        calibrations=load_all(host),
     )
     if scan:
         session = find_models(session, host, cancelled=cancelled)
@@ -327,7 +337,13 @@ def load_answers(data: bytes, name: str) -> dict[str, Value]:
                 "{name} was written by a newer vllm-wizard (format {version}). Update vllm-wizard, or start anew without this file."
             ).format(name=name, version=version)
         )
-    table = document.get("answers", {})
+    if "answers" not in document:
+        raise BadInput(
+            _("{name} holds no answers: they stand below a line [answers], as in the answers.toml that vllm-wizard writes.").format(
+                name=name
+            )
+        )
+    table = document["answers"]
     if not isinstance(table, dict):
         raise BadInput(_("{name}: “answers” must be a table.").format(name=name))
     answers: dict[str, Value] = {}

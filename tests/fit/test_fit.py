@@ -318,7 +318,7 @@ def test_ways_out_are_computed_and_work(name: str, gpu: str, total: float) -> No
     assert 1 <= len(ways) <= 3
     assert len({w.kind for w in ways}) == len(ways)
     for way in ways:
-        keys = {"max_model_len", "tensor_parallel_size", "max_num_seqs"}
+        keys = {"max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "max_num_seqs"}
         numbers: dict[str, Any] = {k: int(v) for k, v in way.changes.items() if k in keys}
         if "gpu_memory_utilization" in way.changes:
             numbers["gpu_memory_utilization"] = float(way.changes["gpu_memory_utilization"])

@@ -44,8 +44,12 @@ class Weight:
         return self.rows * self.cols * self.stack
 
     def shape_on(self, tp: int, ep: bool = False, ep_size: int = 1) -> tuple[int, int, int]:
-        """(stack, rows, cols) on the fullest GPU."""
-        if tp <= 1 and not (ep and ep_size > 1):
+        """(stack, rows, cols) on the fullest GPU.
+
+        ``ep_size`` is over how many GPUs the experts go: all of tensor and data parallelism, whole experts with
+        ``ep``, slices of each without (vllm/model_executor/layers/fused_moe/config.py).
+        """
+        if tp <= 1 and ep_size <= 1:
             rows = -(-self.rows // VOCAB_PADDING) * VOCAB_PADDING if self.shard == "vocab" else self.rows
             return self.stack, rows, self.cols
         if self.shard == "rows":
@@ -60,11 +64,12 @@ class Weight:
             heads = max(1, -(-self.kv_heads // tp)) if self.kv_heads else 0
             return self.stack, -(-(self.rows - self.kv_rows) // tp) + per_head * heads, self.cols
         if self.shard == "expert":
+            every = max(tp, ep_size)
             if ep:
-                return -(-self.stack // max(1, ep_size)), self.rows, self.cols
+                return -(-self.stack // every), self.rows, self.cols
             if self.expert_cut == "rows":
-                return self.stack, -(-self.rows // tp), self.cols
-            return self.stack, self.rows, -(-self.cols // tp)
+                return self.stack, -(-self.rows // every), self.cols
+            return self.stack, self.rows, -(-self.cols // every) if self.expert_cut == "cols" else self.cols
         return self.stack, self.rows, self.cols
 
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from wizard import releases
 from wizard.facts import MountKind, Severity
 from wizard.fit import ways_out
+from wizard.fit_layout import layout_of, tp_problem
 from wizard.fit_types import FitResult
 from wizard.i18n import _
 from wizard.models.info import LoraAdapter, ModelInfo
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
 from wizard.plan.after import next_steps
-from wizard.plan.arguments import Arguments, build
+from wizard.plan.arguments import LORA_RANKS, Arguments, build, lora_rank, memory_settings, recipe_part
 from wizard.plan.choose_model import (
     SLOW,
     Candidate,
@@ -27,7 +28,7 @@ from wizard.plan.choose_model import (
 )
 from wizard.plan.draft import Draft
 from wizard.plan.intents import BY_KEY, Intent, media_limit, possible
-from wizard.plan.sizing import Bed, Sized, size, usable_gpus
+from wizard.plan.sizing import OPTION_KEYS, QUESTION_KEYS, Bed, Sized, size, usable_gpus
 from wizard.plan.wsl import plan_wsl
 from wizard.plan_types import Choice, MovePlanHint, Notice, Plan
 from wizard.session import Session, Value, expand
@@ -103,8 +104,13 @@ def _plan(session: Session) -> Plan:
     chosen, extra = _explicit(draft, release.version)
     if lora:
         chosen = {**chosen, "lora_adapters": tuple(f"{a}={p}" for a, p in lora)}
-    sized = size(info, bed, intent, chosen, extra)
-    _sizes(draft, info, bed, intent, sized, chosen, release.version)
+    made_by_recipe = recipe_part(draft, recipe, intent, release)
+    given = memory_settings(made_by_recipe, faults, session, release)
+    if lora:
+        rank = lora_rank(draft, info, lora, release)[0]
+        given["max_lora_rank"] = str(rank or LORA_RANKS[-1])
+    sized = size(info, bed, intent, chosen, extra, given)
+    _sizes(draft, info, bed, intent, sized, chosen, extra, given)
     _network(draft)
     arguments = build(
         draft,
@@ -121,6 +127,7 @@ def _plan(session: Session) -> Plan:
         host_path,
         extra,
         bed,
+        made_by_recipe,
     )
     _folder(draft)
     idle = [g for g in bed.gpus if g.index not in sized.gpus]
@@ -130,7 +137,7 @@ def _plan(session: Session) -> Plan:
                 names=", ".join(str(g.index) for g in idle)
             )
         )
-    result = _judge_fit(draft, info, recipe, sized, len(bed.gpus))
+    result = _judge_fit(draft, info, recipe, sized, bed)
     wsl, changes = plan_wsl(draft, info, len(sized.gpus), sized)
     _leftovers(draft, release.version)
     made = Plan(
@@ -240,6 +247,8 @@ def _bed(draft: Draft, device: str) -> Bed:
         # What is free, less what vLLM's processes take for themselves before any weight is loaded.
         ram_free_bytes=max(0, memory.available_bytes.or_else(total) - CPU_PROCESS_BYTES),
         default_utilization=default_utilization(releases.newest()),
+        nvlink=machine.gpu.nvlink.value if len(gpus) > 1 else None,
+        measured=draft.session.calibrations,
     )
 
 
@@ -279,7 +288,7 @@ def ranked(session: Session, bed: Bed, needs: rt.Needs) -> tuple[Candidate, ...]
     """The candidates, remembered: they do not change with an answer, and judging them all takes a while."""
     # Of the models only those count that lie here: one that is typed in changes no other's place.
     lying = (session.models.get(found.path) for found in session.found)
-    held = (session.machine, session.recipes, session.found, *lying)
+    held = (session.machine, session.recipes, session.found, session.calibrations, *lying)
     key = (
         *(id(x) for x in held),
         hash((bed.device, bed.release, tuple(g.index for g in bed.gpus))),
@@ -617,43 +626,26 @@ def _sizes(
     intent: Intent,
     sized: Sized,
     chosen: Mapping[str, Value],
-    version: str,
+    extra: Mapping[str, Value],
+    given: Mapping[str, str],
 ) -> None:
     """Record the sizes, each beside what would be proposed without the user's answer to it."""
     adapters = {k: v for k, v in chosen.items() if k == "lora_adapters"}
-    plain = size(info, bed, intent, adapters, {}) if set(chosen) - set(adapters) else sized
-    for key in (
-        "gpu_memory_utilization",
-        "tensor_parallel_size",
-        "kv_cache_dtype",
-        "max_model_len",
-        "max_num_seqs",
-    ):
+    own_options = [k for k in OPTION_KEYS if k in extra]
+    answered = bool(set(chosen) - set(adapters)) or bool(own_options)
+    others = {k: v for k, v in extra.items() if k not in OPTION_KEYS}
+    plain = size(info, bed, intent, adapters, others, given) if answered else sized
+    for key in QUESTION_KEYS:
         proposed, reason = (plain if key in chosen else sized).values[key]
         if key in chosen:
             layer = draft.session.answers.get(key)
             draft.decide_value(key, chosen[key], proposed, reason, layer[1].value if layer else "default")
         else:
             draft.settle(key, proposed, reason, "detected")
-    if info.num_heads and bed.gpus:
-        parallel = int(sized.request.tensor_parallel_size)
-        if parallel > len(bed.gpus):
-            draft.block(
-                "tp_over_gpus",
-                _("Tensor parallel size {tp} needs as many GPUs; {count} can be used.").format(
-                    tp=parallel, count=len(bed.gpus)
-                ),
-            )
-        elif info.num_heads % parallel:
-            draft.block(
-                "tp_not_dividing",
-                _("The {heads} attention heads cannot be divided by {tp}.").format(
-                    heads=info.num_heads, tp=parallel
-                ),
-                _("Take a tensor parallel size that divides them, such as {one}.").format(
-                    one=next(n for n in range(parallel, 0, -1) if info.num_heads % n == 0)
-                ),
-            )
+    for key in OPTION_KEYS:
+        if key in sized.values and key not in extra:
+            draft.settle(key, *sized.values[key], "detected")
+    _check_layout(draft, info, bed, sized)
     length = int(sized.request.max_model_len or 0)
     if info.max_model_len and length > info.max_model_len and "max_model_len" in chosen:
         draft.block(
@@ -663,7 +655,7 @@ def _sizes(
             ),
             _("Take at most {longest}.").format(longest=info.max_model_len),
         )
-    kv_types = releases.load(version).kv_cache_dtypes or ("auto",)
+    kv_types = releases.load(bed.release).kv_cache_dtypes or ("auto",)
     capability = sized.request.compute_capability
     draft.choices["kv_cache_dtype"] = tuple(
         Choice(
@@ -686,15 +678,50 @@ def _sizes(
             draft.decide(dest, media_limit(intent, kind), spare if asked is None else _("for this purpose"))
 
 
+def _check_layout(draft: Draft, info: ModelInfo, bed: Bed, sized: Sized) -> None:
+    """Sizes that the user set and that cannot be: more GPUs than there are, heads that do not divide."""
+    if not bed.gpus:
+        return
+    layout = layout_of(sized.request)
+    if layout.gpus > len(bed.gpus):
+        code, title = "tp_over_gpus", _("Tensor parallel size {tp} needs as many GPUs; {count} can be used.")
+        if layout.gpus != layout.tp:
+            words = _("Tensor, pipeline and data parallel sizes {tp} x {pp} x {dp} need as many GPUs; {count} can be used.")
+            code, title = "layout_over_gpus", words
+        draft.block(code, title.format(tp=layout.tp, pp=layout.pp, dp=layout.dp, count=len(bed.gpus)))
+        return
+    if not info.num_heads:
+        return
+    wrong = tp_problem(info, layout.tp, expert_parallel=layout.ep)
+    if wrong is None:
+        return
+    one = next(n for n in range(layout.tp, 0, -1) if tp_problem(info, n, expert_parallel=layout.ep) is None)
+    draft.block(
+        "tp_not_dividing",
+        rt._sentence(wrong),
+        _("Take a tensor parallel size that divides them, such as {one}.").format(one=one),
+    )
+
+
 def _ada(capability: str) -> bool:
     return rt._key(capability) >= (8, 9)
 
 
 def _judge_fit(
-    draft: Draft, info: ModelInfo, recipe: tuple[Recipe, Variant] | None, sized: Sized, gpus: int
+    draft: Draft, info: ModelInfo, recipe: tuple[Recipe, Variant] | None, sized: Sized, bed: Bed
 ) -> FitResult:
     """Say whether it fits; when it does not, with the nearest ways out, each computed."""
     result = sized.result
+    if result.calibrated:
+        draft.notes.append(
+            _("The memory figures of this model were measured on this machine (vllm-wizard fit --calibrate).")
+        )
+    if sized.request.cpu_offload_bytes and "cpu_offload_gb" in sized.values:
+        draft.warn(
+            "cpu_offload",
+            _("A part of the weights stays in RAM; answers come much slower."),
+            rt._sentence(sized.values["cpu_offload_gb"][1]),
+        )
     if not result.certain:
         draft.warn(
             "fit_uncertain",
@@ -704,7 +731,15 @@ def _judge_fit(
     if result.fits:
         return result
     variants = [v.model_info() for v in recipe[0].variants if v.model_id != info.repo_id] if recipe else []
-    result = replace(result, ways_out=ways_out(info, sized.request, variants=variants, gpus=max(1, gpus)))
+    found = ways_out(
+        info,
+        sized.request,
+        variants=variants,
+        gpus=max(1, len(bed.gpus)),
+        calibration=bed.measured,
+        ram_free_bytes=bed.ram_free_bytes,
+    )
+    result = replace(result, ways_out=found)
     detail = rt._sentence(" ".join(result.problems) or _("It is larger than the memory that is free."))
     if result.ways_out:
         detail += " " + _("Ways out: {ways}.").format(ways="; ".join(w.text for w in result.ways_out))

@@ -14,13 +14,14 @@ from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
 from wizard.plan.draft import Draft
 from wizard.plan.intents import Intent
-from wizard.plan.sizing import Bed, Sized
+from wizard.plan.sizing import CPU_SPACE, MOST_LORA_SLOTS, OPTION_KEYS, Bed, Sized, text_of
 from wizard.plan_types import FlagRow
 from wizard.releases.types import ImageInfo, KnownFault, Option, Release
-from wizard.session import SECRET_KEYS, Value
+from wizard.session import SECRET_KEYS, Session, Value
 
 if TYPE_CHECKING:
     from wizard.recipes import Recipe, Variant
+    from wizard.recipes.args import RecipeArgs
 
 GIB = 1 << 30
 # vLLM options that are questions of their own: never taken as plain extra flags.
@@ -116,12 +117,13 @@ def build(
     host_path: str | None,
     extra: Mapping[str, Value],
     bed: Bed,
+    made: RecipeArgs | None,
 ) -> Arguments:
     """The command line, its environment and, for Docker, its bind mounts."""
     command = Command(release, draft)
     container_model, mounts = _placed(draft, info, host_path)
     model = container_model if runtime == "docker" else host_path or info.source
-    _from_recipe(command, draft, info, recipe, intent, device)
+    _from_recipe(command, draft, made)
     _names(command, draft, info)
     _task(command, info)
     _sizes(command, draft, info, sized, device, bed)
@@ -172,26 +174,58 @@ def _placed(draft: Draft, info: ModelInfo, host_path: str | None) -> tuple[str, 
     return f"/models/{name}{inside}", [(root, f"/models/{name}", True), compiled]
 
 
-def _from_recipe(
-    command: Command,
-    draft: Draft,
-    info: ModelInfo,
-    recipe: tuple[Recipe, Variant] | None,
-    intent: Intent,
-    device: str,
-) -> None:
+def recipe_part(
+    draft: Draft, recipe: tuple[Recipe, Variant] | None, intent: Intent, release: Release
+) -> RecipeArgs | None:
+    """What the model's recipe gives for this purpose, machine and release; None without a recipe."""
     if recipe is None:
-        return
+        return None
     from wizard.recipes import Hardware, serve_args
     from wizard.recipes.args import features_for
 
-    hardware = Hardware.of(draft.machine)
     features = [
         f
         for f in features_for(recipe[0], recipe[1], intent.key)
         if f not in ("tool_calling", "reasoning", "image_only", "text_only")
     ]
-    made = serve_args(recipe[0], recipe[1], features, hardware, command.release)
+    return serve_args(recipe[0], recipe[1], features, Hardware.of(draft.machine), release)
+
+
+def memory_settings(
+    made: RecipeArgs | None, faults: tuple[KnownFault, ...], session: Session, release: Release
+) -> dict[str, str]:
+    """Options by dest and variables that come along and may take memory: the recipe's, the cures', the user's own."""
+    out: dict[str, str] = {}
+    taken = {o: opt for opt in release.options for o in opt.flags}
+
+    def option(flag: str, values: tuple[str, ...]) -> None:
+        name, _equals, inline = flag.partition("=")
+        found = taken.get(name) or taken.get(name.split(".")[0])
+        if found is None or found.dest in OWN_DESTS:
+            return
+        value = values[0] if values else inline
+        if name.startswith("--no-") and found.kind in ("flag", "optional_flag"):
+            value = "false"
+        out[found.dest + name[len(name.split(".")[0]) :] if "." in name else found.dest] = value or "true"
+
+    for arg in made.args if made is not None else ():
+        option(arg.flag, arg.argv[1:])
+    out.update(made.env if made is not None else {})
+    for fault in faults:
+        out.update(fault.env)
+        for flag, value in fault.flags:
+            option(flag, () if value is None else (value,))
+    if CPU_SPACE in session.environment:
+        out[CPU_SPACE] = session.environment[CPU_SPACE]
+    for key, answer in session.answers.flat().items():
+        if key.startswith("env."):
+            out[key[4:]] = text_of(answer)
+    return out
+
+
+def _from_recipe(command: Command, draft: Draft, made: RecipeArgs | None) -> None:
+    if made is None:
+        return
     taken = {o: opt for opt in command.release.options for o in opt.flags}
     for arg in made.args:
         option = taken.get(arg.flag.split("=")[0]) or taken.get(arg.flag.split(".")[0])
@@ -258,6 +292,10 @@ def _sizes(command: Command, draft: Draft, info: ModelInfo, sized: Sized, device
     if device != "cpu":
         if sized.request.tensor_parallel_size > 1:
             command.put("tensor_parallel_size", (text("tensor_parallel_size"),), why("tensor_parallel_size"))
+        for key in OPTION_KEYS:
+            if key in sized.values and key in draft.decisions:
+                value = draft.decisions[key].value
+                command.put(key, () if isinstance(value, bool) else (text(key),), why(key))
         command.put(
             "gpu_memory_utilization", (text("gpu_memory_utilization"),), why("gpu_memory_utilization")
         )
@@ -266,9 +304,9 @@ def _sizes(command: Command, draft: Draft, info: ModelInfo, sized: Sized, device
         command.put("max_num_seqs", (text("max_num_seqs"),), why("max_num_seqs"))
     if text("kv_cache_dtype") != "auto":
         command.put("kv_cache_dtype", (text("kv_cache_dtype"),), why("kv_cache_dtype"))
-    if device == "cpu":
-        space = max(1, int(sized.result.kv_cache_bytes.best / GIB))
-        command.set_env("VLLM_CPU_KVCACHE_SPACE", str(space), _("GiB of RAM for the KV cache"))
+    if device == "cpu" and CPU_SPACE in sized.values:
+        space, reason = sized.values[CPU_SPACE]
+        command.set_env(CPU_SPACE, str(space), reason)
 
 
 def limits_value(limits: Mapping[str, int], release: Release) -> str:
@@ -350,19 +388,41 @@ def _first(known: Iterable[str], *names: str | None) -> str | None:
     return next((n for n in names if n and n in table), None)
 
 
+def _ranks(release: Release) -> tuple[str, ...] | None:
+    option = next((o for o in release.options if o.dest == "max_lora_rank"), None)
+    return option.choices if option is not None else None
+
+
+def lora_rank(
+    draft: Draft, info: ModelInfo, lora: tuple[tuple[str, str], ...], release: Release
+) -> tuple[int | None, str, int | None]:
+    """(the rank to make room for, why, the highest of the adapters); None where the release has none so high."""
+    from wizard.plan import adapters_for
+
+    known = {a.path: a for a in adapters_for(draft.session, info)}
+    ranks = [known[path].rank if path in known else None for _name, path in lora]
+    highest = max((r for r in ranks if r), default=None)
+    wanted = next((r for r in LORA_RANKS if r >= (highest or 64)), LORA_RANKS[-1])
+    if highest and all(ranks):
+        reason = _("the highest rank among the adapters is {rank}").format(rank=highest)
+    else:
+        words = _("the rank of an adapter is not known here; this covers ranks up to {rank}")
+        reason = words.format(rank=wanted)
+    choices = _ranks(release)
+    if not choices or str(wanted) in choices:
+        return wanted, reason, highest
+    fitting = sorted(int(c) for c in choices if c.isdigit() and int(c) >= (highest or 16))
+    return (fitting[0] if fitting else None), reason, highest
+
+
 def _lora(
     command: Command, draft: Draft, info: ModelInfo, lora: tuple[tuple[str, str], ...], runtime: str
 ) -> tuple[list[tuple[str, str, bool]], tuple[str, ...]]:
     """Writes the adapters' flags; gives their bind mounts, and name=path as a container sees them."""
     if not lora:
         return [], ()
-    from wizard.plan import adapters_for
-
-    known = {a.path: a for a in adapters_for(draft.session, info)}
-    mounts, inside, outside, ranks = [], [], [], []
+    mounts, inside, outside = [], [], []
     for name, path in lora:
-        adapter = known.get(path)
-        ranks.append(adapter.rank if adapter is not None and adapter.rank else None)
         outside.append(f"{name}={path}")
         if path.startswith("/"):
             place = f"/adapters/{slug(name, 'adapter')}"
@@ -373,30 +433,15 @@ def _lora(
     modules = inside if runtime == "docker" else outside
     command.put("enable_lora", (), _("serves the adapters beside the base model"))
     command.put("lora_modules", modules, _("clients choose an adapter by its name in “model”"))
-    highest = max((r for r in ranks if r), default=None)
-    wanted = next((r for r in LORA_RANKS if r >= (highest or 64)), LORA_RANKS[-1])
-    reason = (
-        _("the highest rank among the adapters is {rank}").format(rank=highest)
-        if highest and all(ranks)
-        else _("the rank of an adapter is not known here; this covers ranks up to {rank}").format(rank=wanted)
-    )
-    option = command.option("max_lora_rank")
-    if option is not None and option.choices and str(wanted) not in option.choices:
-        fitting = sorted(int(c) for c in option.choices if c.isdigit() and int(c) >= (highest or 16))
-        if not fitting:
-            draft.block(
-                "lora_rank_too_high",
-                _("vLLM {version} serves adapters of rank {most} at most; this one has {rank}.").format(
-                    version=command.release.version,
-                    most=max(int(c) for c in option.choices if c.isdigit()),
-                    rank=highest,
-                ),
-            )
-        else:
-            wanted = fitting[0]
+    wanted, reason, highest = lora_rank(draft, info, lora, command.release)
+    if wanted is None:
+        most = max(int(c) for c in (_ranks(command.release) or ("0",)) if c.isdigit())
+        words = _("vLLM {version} serves adapters of rank {most} at most; this one has {rank}.")
+        draft.block("lora_rank_too_high", words.format(version=command.release.version, most=most, rank=highest))
+        wanted = most
     command.put("max_lora_rank", (str(wanted),), reason)
     if len(lora) > 1:
-        command.put("max_loras", (str(min(len(lora), 8)),), _("so many adapters can be used in one batch"))
+        command.put("max_loras", (str(min(len(lora), MOST_LORA_SLOTS)),), _("so many adapters can be used in one batch"))
     return mounts, tuple(inside)
 
 

@@ -1,12 +1,19 @@
-"""Sizes: GPUs, tensor parallel size, utilization, context length, requests at once. All from the fit."""
+"""Sizes: GPUs, parallel sizes, utilization, context length, requests at once. All from the fit's own choice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
+from wizard import releases
 from wizard.facts import Gpu, Machine, Vendor
-from wizard.fit import choose_utilization, fit, valid_tp
+from wizard.fit import Aim, Calibrations, GpuMemory, choose, choose_utilization, fit
+from wizard.fit_choose import LEAST_LENGTH as LEAST_LENGTH
+from wizard.fit_choose import round_length as round_length
+from wizard.fit_choose import spread
+from wizard.fit_layout import ALL_OPTIONS, layout_of
+from wizard.fit_settings import apply_values
 from wizard.fit_types import FitRequest, FitResult
 from wizard.i18n import _
 from wizard.models.info import ModelInfo
@@ -14,8 +21,23 @@ from wizard.plan.intents import Intent, media_limit
 from wizard.session import Value
 
 GIB = 1 << 30
-ROOMY = 4.0  # requests of full length that should find room at once
-LEAST_LENGTH = 2048  # below this a server is of no use: no plan is proposed
+ROOMY = 4.0  # requests of full length that should find room at once before more GPUs are taken
+# The options that sizes are written as; the first five are questions of their own.
+QUESTION_KEYS = (
+    "gpu_memory_utilization",
+    "tensor_parallel_size",
+    "kv_cache_dtype",
+    "max_model_len",
+    "max_num_seqs",
+)
+OPTION_KEYS = (
+    "pipeline_parallel_size",
+    "data_parallel_size",
+    "enable_expert_parallel",
+    "cpu_offload_gb",
+)
+CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"
+MOST_LORA_SLOTS = 8  # adapters that a command lets take part in one batch
 
 
 @dataclass(frozen=True)
@@ -29,6 +51,8 @@ class Bed:
     ram_total_bytes: int
     ram_free_bytes: int
     default_utilization: float
+    nvlink: bool | None = None
+    measured: Calibrations = field(default_factory=Calibrations, compare=False)
 
     @property
     def total_bytes(self) -> int:
@@ -76,58 +100,112 @@ def utilization(bed: Bed) -> tuple[float, str]:
     return max(share, 0.05), reason.removeprefix(f"{share:.2f}: ")
 
 
-class _Fitter:
-    """The fit of one model with one base request; asking twice for the same sizes computes once."""
+@lru_cache(maxsize=128)
+def allowed(release: str, lora: bool) -> frozenset[str]:
+    """The options of a layout that a release takes, without those that its known faults speak against."""
+    have = ALL_OPTIONS & {option.dest for option in releases.load(release).options}
+    if lora and any(fault.avoid for fault in releases.known_faults(release, {"lora", "moe", "expert_parallel"})):
+        return have - {"enable_expert_parallel"}
+    return have
 
-    def __init__(self, info: ModelInfo, base: FitRequest) -> None:
-        self.info = info
-        self.base = base
-        self._known: dict[tuple[int, str, int | None, int | None], FitResult] = {}
 
-    def request(self, parallel: int, kv_dtype: str, length: int | None, seqs: int | None) -> FitRequest:
-        return replace(
-            self.base,
-            tensor_parallel_size=parallel,
-            kv_cache_dtype=kv_dtype,
-            max_model_len=length,
-            max_num_seqs=seqs,
-        )
-
-    def fit(self, parallel: int, kv_dtype: str, length: int | None, seqs: int | None) -> FitResult:
-        key = (parallel, kv_dtype, length, seqs)
-        if key not in self._known:
-            self._known[key] = fit(self.info, self.request(*key))
-        return self._known[key]
+def aim_of(info: ModelInfo, intent: Intent, chosen: Mapping[str, Value]) -> Aim:
+    """What the purpose (or the user's own length) asks for."""
+    longest = info.max_model_len or intent.length or 8192
+    length = min(longest, intent.length) if intent.length else longest
+    if "max_model_len" in chosen:
+        length = _int(chosen["max_model_len"], 8192)
+    return Aim(
+        length,
+        _optional_int(chosen.get("max_num_seqs")) or intent.seqs,
+        room=ROOMY,
+        throughput=intent.key == "throughput",
+        single=intent.key == "longest",
+    )
 
 
 def size(
-    info: ModelInfo, bed: Bed, intent: Intent, chosen: Mapping[str, Value], extra: Mapping[str, Value]
+    info: ModelInfo,
+    bed: Bed,
+    intent: Intent,
+    chosen: Mapping[str, Value],
+    extra: Mapping[str, Value],
+    given: Mapping[str, str] | None = None,
 ) -> Sized:
-    """Values for ``info`` on ``bed``: what the user chose stays, the rest is fitted around it."""
-    values: dict[str, tuple[Value, str]] = {}
-    values["gpu_memory_utilization"] = proposed, _why = utilization(bed)
-    share = _float(chosen.get("gpu_memory_utilization"), proposed)
-    fitter = _Fitter(info, _request(info, bed, intent, chosen, extra, share))
-    target = _target_length(info, intent, chosen)
-    seqs: int | None = _optional_int(chosen.get("max_num_seqs")) or intent.seqs
-    values["tensor_parallel_size"] = _parallel(fitter, bed, target, seqs)
-    parallel = _int(chosen.get("tensor_parallel_size"), _int(values["tensor_parallel_size"][0], 1))
-    values["kv_cache_dtype"] = _kv_dtype(fitter, bed, parallel, target, seqs)
-    kv_dtype = str(chosen.get("kv_cache_dtype", values["kv_cache_dtype"][0]))
-    values["max_model_len"] = _length(fitter, parallel, kv_dtype, target, seqs)
-    length = _int(chosen.get("max_model_len"), _int(values["max_model_len"][0], target))
-    values["max_num_seqs"] = _seqs(fitter.fit(parallel, kv_dtype, length, intent.seqs), intent)
-    seqs = _int(chosen.get("max_num_seqs"), _int(values["max_num_seqs"][0], 256))
-    key = (parallel, kv_dtype, length, seqs)
-    return Sized(values, fitter.request(*key), fitter.fit(*key), tuple(g.index for g in bed.gpus[:parallel]))
+    """Values for ``info`` on ``bed``: what the user chose stays, the rest is fitted around it.
+
+    ``extra`` are options that the user set by hand, ``given`` options and variables that the recipe, the release's
+    cures and the environment bring along: they take memory too.
+    """
+    proposed, why = utilization(bed)
+    base = _request(info, bed, intent, chosen, extra, given or {}, proposed)
+    first = bed.gpus[0] if bed.gpus else None
+    card = GpuMemory(bed.total_bytes, bed.free_bytes, base.gpu_name, base.compute_capability)
+    fixed = {key for key in (*QUESTION_KEYS, *OPTION_KEYS) if key in chosen or key in extra}
+    choice = choose(
+        info,
+        [card] * max(1, len(bed.gpus)),
+        bed.release,
+        base=base,
+        aim=aim_of(info, intent, chosen),
+        fixed=frozenset(fixed),
+        wsl=bed.wsl,
+        nvlink=bed.nvlink,
+        calibration=bed.measured,
+        allowed=allowed(bed.release, base.lora_slots > 0),
+        ram_free_bytes=bed.ram_free_bytes if first is not None else None,
+        explain=False,
+    )
+    values: dict[str, tuple[Value, str]] = {p.key: (_typed(p.key, p.value), p.reason) for p in choice.picks}
+    values["gpu_memory_utilization"] = (proposed, why)
+    request, result = choice.request, choice.result
+    if request.cpu:
+        request, result = _cpu_cache(info, bed, request, result, values)
+    used = layout_of(request).gpus
+    return Sized(values, request, result, tuple(g.index for g in bed.gpus[:used]))
+
+
+def _cpu_cache(
+    info: ModelInfo, bed: Bed, request: FitRequest, result: FitResult, values: dict[str, tuple[Value, str]]
+) -> tuple[FitRequest, FitResult]:
+    """The RAM for the KV cache, in whole GiB: what the requests need, within what is surely free."""
+    asked = request.extra.get(CPU_SPACE)
+    if asked or request.kv_cache_memory_bytes is not None:
+        if asked:
+            values[CPU_SPACE] = (asked, _("as you set it"))
+        return request, result
+    room = result.kv_cache_bytes.low
+    reason = _("GiB of RAM for the KV cache: what is surely free")
+    many, seqs = result.concurrency or 0, request.max_num_seqs or 1
+    if many > seqs:
+        room = min(room, result.kv_cache_bytes.best * seqs / many)
+        reason = _("GiB of RAM for the KV cache: enough for {n} requests of full length").format(n=seqs)
+    space = max(1, -(-int(room) // GIB) if many > seqs and -(-int(room) // GIB) * GIB <= result.kv_cache_bytes.low else int(room / GIB))
+    values[CPU_SPACE] = (str(space), reason)
+    request = replace(request, extra={**request.extra, CPU_SPACE: str(space)})
+    if not result.fits:
+        return request, result
+    return request, fit(info, request, bed.measured.find(request, info.repo_id or info.source))
+
+
+def _typed(key: str, text: str) -> Value:
+    if key == "gpu_memory_utilization":
+        return float(text)
+    if key == "enable_expert_parallel":
+        return text == "true"
+    return text if key == "kv_cache_dtype" else int(text)
 
 
 def quick(info: ModelInfo, bed: Bed, intent: Intent) -> tuple[bool, int, FitResult]:
     """Whether a model surely fits with a length that is of use, that length, and the fit: for comparing many."""
-    fitter = _Fitter(info, _request(info, bed, intent, {}, {}, float(utilization(bed)[0])))
-    target = _target_length(info, intent, {})
-    parallel = int(_parallel(fitter, bed, target, intent.seqs)[0])
-    result = fitter.fit(parallel, "auto", target, intent.seqs)
+    base = _request(info, bed, intent, {}, {}, {}, utilization(bed)[0])
+    aim = aim_of(info, intent, {})
+    request, _reasons = spread(
+        info, base, len(bed.gpus), aim, allowed(bed.release, base.lora_slots > 0), calibration=bed.measured
+    )
+    request = replace(request, max_model_len=aim.length, max_num_seqs=aim.seqs)
+    result = fit(info, request, bed.measured.find(request, info.repo_id or info.source))
+    target = aim.length or LEAST_LENGTH
     if result.fits:
         return result.certain, target, result
     length = min(target, round_length(result.max_model_len_that_fits or 0))
@@ -140,40 +218,50 @@ def _request(
     intent: Intent,
     chosen: Mapping[str, Value],
     extra: Mapping[str, Value],
+    given: Mapping[str, str],
     share: float,
 ) -> FitRequest:
+    """What is computed for: the machine, the purpose, and every option that is set already."""
     limits = {
         kind: _int(chosen.get(key), media_limit(intent, kind))
         for kind, key in (("image", "limit_images"), ("video", "limit_videos"))
         if kind in info.modalities
     }
     adapters = chosen.get("lora_adapters", ())
-    slots = len(adapters) if isinstance(adapters, tuple) else 0
     first = bed.gpus[0] if bed.gpus else None
-    return FitRequest(
+    base = FitRequest(
         release=bed.release,
         gpu_total_bytes=bed.total_bytes,
         gpu_free_bytes=bed.free_bytes,
         gpu_name=first.name if first else "CPU",
         compute_capability=first.compute_capability.value if first else None,
         gpus=max(1, len(bed.gpus)),
-        gpu_memory_utilization=share,
         limit_mm_per_prompt=limits or None,
-        lora_slots=slots,
-        max_lora_rank=_int(extra.get("max_lora_rank"), 16),
-        max_num_batched_tokens=_optional_int(extra.get("max_num_batched_tokens")),
-        max_num_seqs=intent.seqs,
-        dtype=str(extra.get("dtype", "auto")),
-        quantization=str(extra["quantization"]) if "quantization" in extra else None,
-        enforce_eager=_truth(extra.get("enforce_eager")),
-        skip_mm_profiling=_truth(extra.get("skip_mm_profiling")),
-        language_model_only=_truth(extra.get("language_model_only")),
-        pipeline_parallel_size=_int(extra.get("pipeline_parallel_size"), 1),
-        cpu_offload_bytes=int(_float(extra.get("cpu_offload_gb"), 0.0) * GIB),
-        kv_cache_memory_bytes=_optional_int(extra.get("kv_cache_memory_bytes")),
         wsl=bed.wsl,
         cpu=bed.device == "cpu",
+        nvlink=bed.nvlink,
     )
+    options = {**given, **{k: text_of(v) for k, v in extra.items()}}
+    base = apply_values(base, options)
+    slots = len(adapters) if isinstance(adapters, tuple) else 0
+    if slots and "max_loras" in options:
+        slots = base.lora_slots
+    return replace(
+        base,
+        gpu_memory_utilization=_float(chosen.get("gpu_memory_utilization"), share),
+        tensor_parallel_size=_int(chosen.get("tensor_parallel_size"), 1),
+        kv_cache_dtype=str(chosen.get("kv_cache_dtype", "auto")),
+        max_model_len=_optional_int(chosen.get("max_model_len")),
+        max_num_seqs=_optional_int(chosen.get("max_num_seqs")),
+        lora_slots=min(slots, MOST_LORA_SLOTS),
+    )
+
+
+def text_of(value: Value) -> str:
+    """An answer as it would stand on a command line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _int(value: Value | None, default: int) -> int:
@@ -200,88 +288,3 @@ def _float(value: Value | None, default: float) -> float:
         return float(value)
     except ValueError:
         return default
-
-
-def _truth(value: Value | None) -> bool:
-    return value is True or str(value).lower() in ("true", "yes", "1", "on")
-
-
-def _target_length(info: ModelInfo, intent: Intent, chosen: Mapping[str, Value]) -> int:
-    if "max_model_len" in chosen:
-        return _int(chosen["max_model_len"], 8192)
-    longest = info.max_model_len or intent.length or 8192
-    return min(longest, intent.length) if intent.length else longest
-
-
-def _parallel(fitter: _Fitter, bed: Bed, target: int, seqs: int | None) -> tuple[int, str]:
-    """One GPU where the model has room there, else all that its heads can be divided by."""
-    count = len(bed.gpus)
-    if bed.device == "cpu" or count <= 1:
-        return 1, _("one GPU") if count else _("no GPU: the model runs on the processor")
-    alone = fitter.fit(1, "auto", target, seqs)
-    if alone.fits and (alone.concurrency or 0) >= ROOMY:
-        return 1, _(
-            "one GPU has room for {many:.0f} requests of full length; splitting would only cost traffic"
-        ).format(many=alone.concurrency or 0)
-    most = valid_tp(fitter.info, count)[-1]
-    if most == count:
-        return count, _("split over all {n} GPUs: one alone has too little room").format(n=count)
-    return most, _("split over {n} GPUs, the most that its attention heads can be divided by").format(n=most)
-
-
-def _kv_dtype(fitter: _Fitter, bed: Bed, parallel: int, target: int, seqs: int | None) -> tuple[str, str]:
-    own = _("the model's own type")
-    if fitter.info.task != "generate" or bed.device == "cpu":
-        return "auto", own
-    capability = fitter.base.compute_capability
-    if capability is None or not _at_least(capability, (8, 9)):
-        return "auto", own
-    result = fitter.fit(parallel, "auto", target, seqs)
-    longest = result.max_model_len_that_fits or 0
-    if longest < min(4096, target) and result.kv_bytes_per_token:
-        halved = fitter.fit(parallel, "fp8", target, seqs)
-        if (halved.max_model_len_that_fits or 0) > longest:
-            return "fp8", _(
-                "half the size: with the model's own type only {longest} tokens would fit"
-            ).format(longest=longest)
-    return "auto", _("the model's own type; fp8 would halve the KV cache at a small loss of accuracy")
-
-
-def _at_least(capability: str, wanted: tuple[int, int]) -> bool:
-    try:
-        major, minor = (int(x) for x in capability.split(".")[:2])
-    except ValueError:
-        return False
-    return (major, minor) >= wanted
-
-
-def round_length(tokens: int) -> int:
-    """A round number of tokens not above ``tokens``."""
-    step = 1024 if tokens >= 8192 else 256
-    return tokens // step * step if tokens >= step else tokens
-
-
-def _length(fitter: _Fitter, parallel: int, kv_dtype: str, target: int, seqs: int | None) -> tuple[int, str]:
-    result = fitter.fit(parallel, kv_dtype, target, seqs)
-    longest = fitter.info.max_model_len
-    if result.fits or result.max_model_len_that_fits is None:
-        if longest is None:
-            return target, _("enough for this purpose")
-        if target == longest:
-            return target, _("the model's own maximum")
-        return target, _("enough for this purpose; the model itself allows {longest}").format(longest=longest)
-    length = min(target, round_length(result.max_model_len_that_fits))
-    if length < LEAST_LENGTH:
-        return min(target, LEAST_LENGTH), _("the least that is of use; see what stands in the way")
-    return length, _("the longest that surely fits the memory that is left for the KV cache")
-
-
-def _seqs(result: FitResult, intent: Intent) -> tuple[int, str]:
-    wanted = intent.seqs or 256
-    room = int(result.concurrency or 0)
-    if intent.key == "longest":
-        return 1, _("one request that may be as long as fits")
-    many = min(256, room // 8 * 8)
-    if many > wanted:
-        return many, _("the KV cache holds {room} requests of full length").format(room=room)
-    return wanted, _("enough for this purpose; more only wait for their turn")
