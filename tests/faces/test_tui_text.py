@@ -268,3 +268,16 @@ def test_the_layers_of_answers(tmp_path: Path) -> None:
     assert walk.answers.get("port") == (8006, Layer.USER)
     walk.answer("port", 8000)
     assert walk.answers.get("port") is None, "back at the proposal, no layer holds it any more"
+
+
+@given(st.text(alphabet=st.sampled_from("ab/-=,.{}\"中文 "), max_size=120), st.integers(8, 60))
+def test_a_folded_command_keeps_every_character_and_the_width(words: str, width: int) -> None:
+    line = "  --x " + " ".join(words.split())
+    folded = text.hanging(line, width, 4, "").plain.split("\n")
+    assert all(cell_len(part) <= width for part in folded)
+    assert "".join("".join(folded).split()) == "".join(line.split())
+
+
+def test_a_long_path_is_broken_between_its_parts() -> None:
+    folded = text.hanging("vllm serve /home/user/models/a-model/of-many/parts", 24, 4, "").plain.split("\n")
+    assert folded == ["vllm serve", "    /home/user/models/", "    a-model/of-many/", "    parts"]

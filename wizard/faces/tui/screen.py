@@ -41,6 +41,7 @@ from wizard.session import Layer, Value, expand
 if TYPE_CHECKING:
     from wizard.faces.tui.work import Wizard
 
+AHEAD_S = 0.15  # the pause before each view that is made ahead
 SETTLE_S = 0.09  # so long after the last key press is planned anew
 
 
@@ -117,6 +118,7 @@ class WalkScreen(Screen[None]):
         self._edited: set[Field] = set()
         self._files: list[tuple[str, str]] = []
         self._files_timer: Timer | None = None
+        self._ahead: Timer | None = None
         self.go_on_when_ready = False
         self.apply_wslconfig = False
 
@@ -468,6 +470,26 @@ class WalkScreen(Screen[None]):
         self._files = []
         self.walk.visited.clear()
         await self._enter("machine")
+
+    def prepare_steps(self) -> None:
+        """Make the views of the later steps ahead, one at a time between key presses: arriving is quick then."""
+        if self._ahead is None and self.walk.plan is not None:
+            self._ahead = self.set_timer(AHEAD_S, self._prepare_next)
+
+    async def _prepare_next(self) -> None:
+        self._ahead = None
+        if not self.is_mounted or self.walk.plan is None:
+            return
+        missing = next((s for s in self.walk.steps() if s.id not in self.views), None)
+        if missing is None:
+            return
+        if not self.busy:
+            view = self.views[missing.id] = view_for(missing)
+            view.display = False
+            await self.query_one("#steps", Container).mount(view)
+            if view.is_mounted and self.walk.plan is not None:
+                view.show(self.walk)
+        self.prepare_steps()
 
     async def _go(self, step_id: str) -> None:
         walk = self.walk

@@ -271,10 +271,38 @@ def hanging(line: str, width: int, indent: int, style: str) -> Content:
     """``line`` folded to ``width``, what follows the first line indented by ``indent``."""
     if cell_len(line) <= width:
         return Content.styled(line, style)
-    first, *rest = Content.styled(line, style).wrap(width)
-    body = line[len(first.plain) :].lstrip()
-    folded = Content.styled(body, style).wrap(max(4, width - indent)) if rest else []
-    return join([first, *[Content(" " * indent) + part for part in folded]])
+    lead = len(line) - len(line.lstrip())
+    folded: list[str] = []
+    current = line[:lead]
+    empty = True
+    for word in line[lead:].split():
+        room = max(4, width)
+        joined = current + ("" if empty else " ") + word
+        if cell_len(joined) <= room:
+            current, empty = joined, False
+            continue
+        if not empty:
+            folded.append(current)
+            current = " " * indent
+        rest = word
+        while cell_len(current + rest) > room:
+            head = _break(rest, max(1, room - cell_len(current)))
+            folded.append(current + head)
+            current, rest = " " * indent, rest[len(head) :]
+        current, empty = current + rest, False
+    folded.append(current)
+    return join([Content.styled(part, style) for part in folded])
+
+
+def _break(word: str, room: int) -> str:
+    """The first part of a word that is too long for its line: up to a separator, where one lies far enough."""
+    head = set_cell_size(word, room).rstrip() or word[:1]
+    head = head if word.startswith(head) else word[: max(1, len(head) - 1)]
+    for separators in ("/,", "=:.-_"):
+        at = max(head.rfind(c) for c in separators)
+        if at > 0 and at + 1 >= len(head) // 3:
+            return head[: at + 1]
+    return head
 
 
 # -- files and diffs --------------------------------------------------------------------------------------------

@@ -189,6 +189,7 @@ class Wizard:
         self.walk.use(session)
         self.walk_screen.show()
         self.walk_screen.refresh_files()
+        self.walk_screen.prepare_steps()
         if self.first_step is not None and not self.walk_screen.go_on_when_ready:
             self.walk_screen.go_to(self.first_step)
         if self.walk.step_id == "machine":
