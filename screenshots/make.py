@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from screenshots import scenes_launch
+
 HERE = Path(__file__).resolve().parent
 MACHINES = HERE.parent / "tests" / "machines"
 FONT = "DejaVu Sans Mono"
 PASTED = """vllm serve ~/models/Qwen3-VL --port 8000 \\
   --gpu-memory-utilization 0.6 --max-model-len 8192 \\
   --disable-uvloop --single-process --disable-mm-warmup"""
+LONG = (("max_model_len", 24576),)
 ON_D = (("model", "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8"),)
 OUT_DIR = "/home/user/vllm"  # shown in the pictures; nothing is written
 
@@ -115,6 +118,18 @@ SCENES = (
     Scene("help", "wsl2-rtx4090-desktop", "flags", act=keys("f1")),
     Scene("paste", "wsl2-rtx4090-desktop", "flags", act=paste),
     Scene("palette", "wsl2-rtx4090-desktop", "flags", act=keys("ctrl+p", "k", "v")),
+    Scene("launch", "wsl2-rtx4090-desktop", size=(80, 24), act=scenes_launch.running),
+    Scene("launch-wide", "wsl2-rtx4090-desktop", size=(120, 36), act=scenes_launch.running),
+    Scene("launch-ready", "wsl2-rtx4090-desktop", size=(80, 24), act=scenes_launch.serving),
+    Scene("launch-ready-wide", "wsl2-rtx4090-desktop", size=(120, 36), act=scenes_launch.serving),
+    Scene("launch-stop", "wsl2-rtx4090-desktop", size=(80, 24), act=scenes_launch.stopping),
+    Scene("launch-failed", "wsl2-rtx4090-desktop", size=(80, 24), answers=LONG, act=scenes_launch.failing),
+    Scene("launch-failed-wide", "wsl2-rtx4090-desktop", size=(120, 36), answers=LONG, act=scenes_launch.failing),
+    Scene("repair", "wsl2-rtx4090-desktop", size=(80, 24), answers=LONG, act=scenes_launch.repair_diff),
+    Scene("launch-ascii", "wsl2-rtx4090-desktop", size=(80, 24), ascii_only=True, act=scenes_launch.running),
+    Scene("log", "wsl2-rtx4090-desktop", size=(80, 24), act=scenes_launch.ask_for_log),
+    Scene("diagnosis", "wsl2-rtx4090-desktop", size=(80, 24), answers=LONG, act=scenes_launch.diagnose),
+    Scene("diagnosis-wide", "wsl2-rtx4090-desktop", size=(120, 36), answers=LONG, act=scenes_launch.diagnose),
     Scene("narrow", "wsl2-rtx4090-desktop", "model", size=(80, 24)),
     Scene("wide", "native-4x-h200", "flags", size=(160, 50)),
     Scene("light", "wsl2-rtx4090-desktop", "model", theme="wizard-light"),

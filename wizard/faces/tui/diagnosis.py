@@ -24,7 +24,7 @@ from wizard.faces.tui import text
 from wizard.faces.tui.dialogs import Ask, Reader
 from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, wrapped
-from wizard.faces.tui.whole import Key, WholeScreen, help_lines
+from wizard.faces.tui.whole import WHOLE_CSS, Key, WholeScreen, help_lines
 from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, glyphs_of
 from wizard.i18n import _
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wizard.session import Session
 
 AROUND = 3  # lines shown before and after the root line
-SHOWN_CHARS = 400  # of a line of the log
+SHOWN_CHARS = 1000  # of a line of the log
 
 
 class Cancelled(Exception):
@@ -46,21 +46,21 @@ class Cancelled(Exception):
 # -- what is said -----------------------------------------------------------------------------------------------
 
 
-def summary_line(diagnosis: Diagnosis, glyphs: Glyphs) -> Content:
-    """Release, model, GPU and stage, as far as the log tells them."""
+def summary_line(diagnosis: Diagnosis, glyphs: Glyphs, width: int) -> Content:
+    """Release, model, GPU and stage, as far as the log tells them; on one line."""
     from wizard.diagnose.engine import STAGE_TEXTS
     from wizard.diagnose.report import printable
 
     parts = [f"vLLM {diagnosis.release}" if diagnosis.release else _("vLLM, release unknown")]
     if diagnosis.model:
-        parts.append(_("model {model}").format(model=diagnosis.model))
+        parts.append(text.clip_left(diagnosis.model, 30, glyphs.ellipsis))
     if diagnosis.gpu:
         parts.append(diagnosis.gpu)
     if diagnosis.stage:
         parts.append(_("came as far as: {stage}").format(stage=_(STAGE_TEXTS[diagnosis.stage])))
     if diagnosis.runs > 1:
         parts.append(_("run {number} of {count}").format(number=diagnosis.run, count=diagnosis.runs))
-    return Content.styled(printable(", ".join(parts)), DIM)
+    return Content.styled(clip(printable(", ".join(parts)), width, glyphs.ellipsis), DIM)
 
 
 def no_failure(diagnosis: Diagnosis, glyphs: Glyphs, width: int) -> Content:
@@ -87,8 +87,8 @@ def finding_head(finding: Finding, glyphs: Glyphs, width: int) -> Content:
     return join([head, *more, how])
 
 
-def surroundings(finding: Finding, lines: NumberedLines | None, glyphs: Glyphs, width: int, around: int = AROUND) -> Content:
-    """The root line with its number among its neighbours; it is folded, they are cut."""
+def surroundings(finding: Finding, lines: NumberedLines | None, glyphs: Glyphs, width: int, around: int = AROUND, most: int = 12) -> Content:
+    """The root line with its number among its neighbours; it is folded into at most ``most`` lines, they are cut."""
     from wizard.diagnose.report import printable
 
     if finding.line is None:
@@ -108,6 +108,8 @@ def surroundings(finding: Finding, lines: NumberedLines | None, glyphs: Glyphs, 
             shown.append(Content.styled(head + clip_end(told, max(8, width - cell_len(head)), glyphs.ellipsis), DIM))
             continue
         folded = wrapped(told, width, cell_len(head), f"bold {WARN}") or [Content(head)]
+        if len(folded) > most:
+            folded = [*folded[: most - 1], folded[most - 1].truncate(width - 1) + Content.styled(glyphs.ellipsis, WARN)]
         shown += [Content.styled(head, f"bold {WARN}") + folded[0][cell_len(head) :], *folded[1:]]
     return join(shown)
 
@@ -145,11 +147,11 @@ def evidence(finding: Finding, glyphs: Glyphs, width: int) -> list[Content]:
     return out
 
 
-def finding_top(finding: Finding, lines: NumberedLines | None, glyphs: Glyphs, width: int, around: int = AROUND) -> Content:
+def finding_top(finding: Finding, lines: NumberedLines | None, glyphs: Glyphs, width: int, around: int = AROUND, most: int = 12) -> Content:
     """Title, certainty, the root line in its surroundings, and what it means."""
     blocks: list[Content] = [finding_head(finding, glyphs, width)]
     if finding.line is not None:
-        blocks += [Content(""), surroundings(finding, lines, glyphs, width, around)]
+        blocks += [Content(""), surroundings(finding, lines, glyphs, width, around, most)]
     return join([*blocks, Content(""), *wrapped(finding.explanation, width, 0, TEXT)])
 
 
@@ -176,13 +178,13 @@ def plan_diff(before: Plan, after: Plan) -> list[str]:
 
 
 def plan_diff_content(before: Plan, after: Plan, changed: Sequence[str], width: int) -> Content:
-    """The same for people, with the reason of each decision that was changed."""
+    """The same for people, with the reason of each decision that is made anew."""
     styles = {"-": BAD, "+": OK}
     shown = [text.hanging(line, width, 4, styles[line[0]]) for line in plan_diff(before, after)]
     for key in changed:
-        reason = after.reason(key)
-        if reason:
-            shown += wrapped(reason, width, 4, DIM)
+        made = after.decision(key)
+        if made is not None and made.source != "user" and made.reason:
+            shown += wrapped(made.reason, width, 4, DIM)
     return join(shown)
 
 
@@ -301,11 +303,11 @@ class DiagnoseScreen(WholeScreen):
     """First what to read; then what was found, best first, with fixes that can be taken into the plan."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "default", show=False)]
-    CSS = """
+    CSS = WHOLE_CSS + """
 #log-ask, #log-answer, #log-findings, #log-fixes { height: auto; background: $surface; }
 #log-path-row { height: 1; margin: 0 0 1 0; }
 #log-path-row .label { width: 12; }
-#log-text { height: 8; border: none; background: $wz-field; color: $wz-text; padding: 0 1; margin: 0 0 1 0; }
+#log-text { height: 8; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; border: none; background: $wz-field; color: $wz-text; padding: 0 1; margin: 0 0 1 0; }
 #log-text:focus { border: none; background: $wz-field-focus; }
 .whole-body > * { height: auto; }
 """
@@ -497,7 +499,7 @@ class DiagnoseScreen(WholeScreen):
         reading = self.reading
         assert reading is not None
         assert reading.diagnosis is not None
-        self.query_one("#log-about", Panel).put(join([summary_line(reading.diagnosis, self.glyphs), Content("")]))
+        self.query_one("#log-about", Panel).put(join([summary_line(reading.diagnosis, self.glyphs, self.room()), Content("")]))
         self.query_one("#log-answer", Panel).put(no_failure(reading.diagnosis, self.glyphs, self.room()))
         self.show_buttons(["log-another", "log-back"])
 
@@ -509,12 +511,14 @@ class DiagnoseScreen(WholeScreen):
         width, glyphs = self.room(), self.glyphs
         self.at = min(self.at, len(found) - 1)
         finding = found[self.at]
-        self.query_one("#log-about", Panel).put(join([summary_line(reading.diagnosis, glyphs), Content("")]))
+        self.query_one("#log-about", Panel).put(join([summary_line(reading.diagnosis, glyphs, width), Content("")]))
         rows = self.query_one("#log-findings", Rows)
         rows.display = len(found) > 1
         rows.set_rows([Row(str(n), _finding_drawer(n, f, self)) for n, f in enumerate(found)])
         rows.chosen = str(self.at)
-        blocks = [finding_top(finding, reading.lines, glyphs, width, AROUND if self.size.height >= 30 else 1)]
+        # On a small terminal the first fix shall be in view as well.
+        high = self.size.height >= 30
+        blocks = [finding_top(finding, reading.lines, glyphs, width, AROUND if high else 1, 12 if high else 4)]
         if finding.fixes or self.usable():
             blocks += [Content(""), Content.styled(_("What to do"), f"bold {ACCENT}")]
         self.query_one("#log-answer", Panel).put(join(blocks))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wizard.plan_types import Plan
 
 TITLE_CELLS, TIME_CELLS, BAR_CELLS = 18, 10, 12
+ROOT_LINES = 4  # of the root line, so that the repair is in view as well
 STATE_WORDS = {
     "starting": N_("starting"),
     "proving": N_("asking it"),
@@ -70,7 +71,7 @@ def _stage_line(name: str, stage: Stage | None, passed: bool, shown: Shown, glyp
     if stage is None:
         # A start leaves out what it does not need; its mark says so.
         mark, word = (glyphs.dash, _("not needed")) if passed else (glyphs.open, "")
-        return content([(mark + " ", DIM), (title, DIM), (" " * (TIME_CELLS - 2) + word if word else "", DIM)])
+        return content([(mark + " ", DIM), (title, DIM), (word.rjust(TIME_CELLS), DIM)])
     running = stage.ended_s is None
     mark, style = (glyphs.blocked, BAD) if stage.failed else (glyphs.spinner[frame % len(glyphs.spinner)], ACCENT) if running else (glyphs.done, OK)
     seconds = stage.seconds(shown.clock())
@@ -205,15 +206,15 @@ def _failure(shown: Shown, glyphs: Glyphs, width: int, frame: int) -> Content:
 
     lines: list[Content] = []
     if shown.outcome is not None:
-        lines += [*wrapped(outcome_words(shown.outcome), width, 0, BAD if shown.state != "asking" else DIM), Content("")]
+        lines += wrapped(outcome_words(shown.outcome), width, 0, DIM)
     found = shown.diagnosis.findings if shown.diagnosis is not None else []
     best = found[0] if found else None
     if best is not None:
-        lines.append(diagnosis.finding_top(best, None, glyphs, width))
+        lines.append(diagnosis.finding_top(best, None, glyphs, width, most=ROOT_LINES))
     elif shown.diagnosis is not None:
         lines += wrapped(_("The log does not say why. Its end stands in the log beside; L shows all of it."), width, 0, TEXT)
     if shown.repair is not None and shown.before is not None and shown.state == "asking":
-        lines += [Content(""), *repair_short(shown.repair, shown.before, glyphs, width)]
+        lines += [Content(""), heading(_("Repair"), "", width), *repair_short(shown.repair, shown.before, glyphs, width)]
     elif best is not None and best.fixes:
         lines += [Content(""), Content.styled(_("What to do"), f"bold {ACCENT}")]
         for number, fix in enumerate(best.fixes, 1):
@@ -230,7 +231,7 @@ def repair_short(repair: Repair, before: Plan, glyphs: Glyphs, width: int) -> li
     """What the repair is, and what it changes in the plan."""
     first, *more = wrapped(repair.summary, width, 2, BOLD)
     head = content([(glyphs.right, f"bold {OK}")]) + first[1:]
-    lines = [heading(_("Repair"), "", width), head, *more]
+    lines = [head, *more]
     shown = diagnosis.plan_diff_content(before, repair.plan, list(repair.changed), width)
     if shown.plain:
         lines.append(shown)

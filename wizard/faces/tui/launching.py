@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -15,8 +16,8 @@ from wizard.faces.tui import launch_text, look
 from wizard.faces.tui.dialogs import Reader
 from wizard.faces.tui.launch_text import STATE_STYLES, STATE_WORDS
 from wizard.faces.tui.server import Server, make, why_not
-from wizard.faces.tui.text import DIM, TEXT, content, duration
-from wizard.faces.tui.whole import Choose, Key, WholeScreen, help_lines
+from wizard.faces.tui.text import DIM, TEXT, clip_left, content, duration
+from wizard.faces.tui.whole import WHOLE_CSS, Choose, Key, WholeScreen, help_lines
 from wizard.faces.tui.widgets import Panel, PushButton
 from wizard.i18n import _
 
@@ -53,10 +54,11 @@ class LaunchScreen(WholeScreen):
         Binding("d", "ask('leave')", show=False),
         Binding("enter", "default", show=False),
     ]
-    CSS = """
-#launch-log-frame { border: round $wz-line; border-title-color: $wz-dim; background: $surface; height: 8; padding: 0 0 0 1; }
+    CSS = WHOLE_CSS + """
+#launch-log-frame { border: round $wz-line; border-title-color: $wz-dim; border-subtitle-color: $wz-dim; background: $surface; height: 7; padding: 0 0 0 1; }
 .-ascii #launch-log-frame { border: ascii $wz-line; }
-#launch-log { background: $surface; color: $wz-dim; height: 1fr; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
+#launch-log { background: $surface; color: $wz-dim; height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
+.whole-zones.-log #launch-log { overflow-x: auto; }
 #launch-log:focus { color: $wz-text; }
 #launch-body { height: auto; }
 .whole-zones.-beside #launch-log-frame { width: 2fr; height: 1fr; }
@@ -147,6 +149,7 @@ class LaunchScreen(WholeScreen):
             names = tuple(n for n in names if n != "curl")
         self.show_buttons([f"launch-{name}" for name in names])
         self._draw_header()
+        self._draw_places()
         self.draw_keys()
         if (shown.state, shown.number) != self._drawn:
             self._state_changed(names)
@@ -173,13 +176,21 @@ class LaunchScreen(WholeScreen):
             told = _("start {number}").format(number=shown.number) + "  " + told
         self.draw_header([(told, f"bold {STATE_STYLES.get(shown.state, TEXT)}")])
 
+    def _draw_places(self) -> None:
+        """Where the files and the log lie, on the frames."""
+        for name, path in (("whole-main", self.shown.folder), ("launch-log-frame", self.shown.log)):
+            frame = self.query_one(f"#{name}")
+            told = clip_left(short_home(path), max(8, frame.size.width - 8), self.glyphs.ellipsis)
+            if str(frame.border_subtitle or "") != told:
+                frame.border_subtitle = told
+
     def keys(self) -> list[Key]:
         focused = self.focused
         label = str(focused.content) if isinstance(focused, PushButton) and focused.display else ""
         keys: list[Key] = [("Enter", label, "default")] if label else []
         keys.append(("L", _("Log"), "log"))
         if self.shown.live:
-            keys.append(("^C", _("Stop"), "app.leave_hint"))
+            keys.append(("^C", _("Not") if self.shown.state == "asking" else _("Stop"), "app.leave_hint"))
         else:
             keys.append(("Esc", _("Back"), "leave"))
         keys.append(("F1", _("Help"), "help"))
@@ -347,6 +358,12 @@ class LaunchScreen(WholeScreen):
             self.server.leave_running()
         elif chosen is not None:
             self.server.hand_over(chosen)
+
+
+def short_home(path: str) -> str:
+    """The path with "~" for the home folder."""
+    home = str(Path.home())
+    return "~" + path[len(home) :] if path.startswith(home + "/") else path
 
 
 def press_start(wizard: Wizard) -> None:
