@@ -79,7 +79,7 @@ def anatomy(config: dict[str, Any]) -> tuple[Arch | None, Quant]:
     if kept is not None and kept[0] is config:
         return kept[1], kept[2]
     try:
-        arch: Arch | None = arch_reader.read(config)
+        arch: Arch | None = arch_reader.read_once(config)
     except arch_reader.ConfigError:
         arch = None
     quant = detect(config)

@@ -8,7 +8,8 @@ by readers named after their ``model_type``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,7 +118,7 @@ class Arch:
         counts: dict[KvLayer, int] = {}
         for block in self.blocks:
             for layer in block.kv:
-                key = replace(layer, count=1)
+                key = layer if layer.count == 1 else replace(layer, count=1)
                 counts[key] = counts.get(key, 0) + layer.count
         return tuple(replace(k, count=n) for k, n in counts.items())
 
@@ -538,11 +539,15 @@ def generic(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
     if model_type == "gpt_oss":
         attention += (Weight("other", heads, 1, "rows", quantized=False),)
     per_layer_norms = norms(hidden, 4 if model_type in _FOUR_NORMS else 2)
+    memo: dict[tuple[bool, bool], Block] = {}
     blocks = []
     for i in range(layers):
-        kv = attention_kv(kv_heads, head_dim, window if slides[i] else None)
-        widest = max(2 * (feed.moe_inter * max(1, feed.top) if feed.mask[i] else feed.inter), (heads + 2 * kv_heads) * head_dim)
-        blocks.append(Block((kv,), attention + feed.weights(i) + per_layer_norms, feed.mask[i], widest))
+        key = (slides[i], feed.mask[i])
+        if key not in memo:
+            kv = attention_kv(kv_heads, head_dim, window if slides[i] else None)
+            widest = max(2 * (feed.moe_inter * max(1, feed.top) if feed.mask[i] else feed.inter), (heads + 2 * kv_heads) * head_dim)
+            memo[key] = Block((kv,), attention + feed.weights(i) + per_layer_norms, feed.mask[i], widest)
+        blocks.append(memo[key])
     vocab, tied, embedding, head = embedding_of(text, model_type, hidden)
     return Arch(
         model_type, hidden, vocab, tuple(blocks), tied, embedding, head, heads=heads, kv_heads=kv_heads, head_dim=head_dim, inter=feed.inter,
@@ -684,7 +689,18 @@ def vision_tower(vision: Mapping[str, Any], hidden_out: int, outer_type: str = "
             out += [Weight("vision", target, merged), Weight("vision", target, target), *mlp(target, inner, kind="vision")]
         else:
             out += [Weight("vision", merged, merged, "rows"), Weight("vision", target, merged, "cols")]
-    return tuple(replace(w, quantized=False) for w in out)
+    return as_stored(out)
+
+
+def as_stored(weights: Iterable[Weight], kind: str | None = None) -> tuple[Weight, ...]:
+    """The same weights, never held quantized (and of another kind); equal layers of a tower share their records."""
+    made: dict[int, Weight] = {}
+    out = []
+    for weight in weights:
+        if id(weight) not in made:
+            made[id(weight)] = replace(weight, quantized=False, kind=kind or weight.kind)
+        out.append(made[id(weight)])
+    return tuple(out)
 
 
 def audio_tower(audio: Mapping[str, Any], hidden_out: int) -> tuple[Weight, ...]:
@@ -694,7 +710,7 @@ def audio_tower(audio: Mapping[str, Any], hidden_out: int) -> tuple[Weight, ...]
     if not out or not width:
         return ()
     out += [Weight("audio", width, 3 * width), Weight("audio", hidden_out, width)]
-    return tuple(replace(w, quantized=False) for w in out)
+    return as_stored(out)
 
 
 def _tower(tower: Mapping[str, Any], kind: str) -> list[Weight]:
@@ -737,6 +753,22 @@ def _tower(tower: Mapping[str, Any], kind: str) -> list[Weight]:
 # --- the entry -----------------------------------------------------------------------------------------------
 
 
+_READ: OrderedDict[int, tuple[Mapping[str, Any], Arch]] = OrderedDict()
+_READ_KEPT = 64
+
+
+def read_once(config: Mapping[str, Any]) -> Arch:
+    """:func:`read`, kept for the configs asked for last: the same object is asked for again and again."""
+    kept = _READ.get(id(config))
+    if kept is not None and kept[0] is config:
+        return kept[1]
+    arch = read(config)
+    _READ[id(config)] = (config, arch)
+    while len(_READ) > _READ_KEPT:
+        _READ.popitem(last=False)
+    return arch
+
+
 def read(config: Mapping[str, Any]) -> Arch:
     """The anatomy of the model that ``config`` (a whole ``config.json``) describes.
 
@@ -767,7 +799,13 @@ def read(config: Mapping[str, Any]) -> Arch:
 def _shared(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """The same blocks with equal ones as one object: sums over them are then made once."""
     known: dict[Block, Block] = {}
-    return tuple(known.setdefault(block, block) for block in blocks)
+    seen: dict[int, Block] = {}
+    out = []
+    for block in blocks:
+        if id(block) not in seen:
+            seen[id(block)] = known.setdefault(block, block)
+        out.append(seen[id(block)])
+    return tuple(out)
 
 
 def model_type_of(config: Mapping[str, Any], text: Mapping[str, Any]) -> str:

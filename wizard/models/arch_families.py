@@ -495,13 +495,13 @@ def whisper(config: Text, text: Text) -> Arch:
     block = Block((kv, kv), attention * 2 + mlp(hidden, inner, gated=False, bias=True) + norms(hidden, 3, bias=True), False, inner)
     e_heads, e_inner = integer(text, "encoder_attention_heads") or heads, integer(text, "encoder_ffn_dim") or inner
     e_layer = gqa(hidden, e_heads, e_heads, hidden // max(1, e_heads), bias=True, o_bias=True) + mlp(hidden, e_inner, gated=False, bias=True) + norms(hidden, 2, bias=True)
-    tower = tuple(replace(w, kind="audio") for _ in range(integer(text, "encoder_layers") or layers) for w in e_layer)
+    tower = base.as_stored(e_layer, "audio") * (integer(text, "encoder_layers") or layers)
     mel = integer(text, "num_mel_bins") or 80
     tower += (Weight("audio", hidden, 3 * mel), Weight("audio", hidden, 3 * hidden), Weight("audio", integer(text, "max_source_positions") or 1500, hidden))
     vocab, positions = integer(text, "vocab_size") or 0, integer(text, "max_target_positions") or 448
     embedding = (Weight("embedding", vocab, hidden, "vocab", quantized=False), Weight("embedding", positions, hidden, quantized=False))
     return Arch(
-        "whisper", hidden, vocab, (block,) * layers, True, embedding, norms(hidden, 1, bias=True), extra=tuple(replace(w, quantized=False) for w in tower),
+        "whisper", hidden, vocab, (block,) * layers, True, embedding, norms(hidden, 1, bias=True), extra=base.as_stored(tower),
         heads=heads, kv_heads=heads, head_dim=size, inter=inner, max_position=positions,
     )  # fmt: skip
 

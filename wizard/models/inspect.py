@@ -46,6 +46,7 @@ def from_config(
     ``weight_bytes`` are the bytes of all tensors as stored; without them sizes are computed from the shapes.
     Never raises on odd configs: what is missing is None, ``kv_layout_known`` is False and ``notes`` say why.
     """
+    config = dict(config)
     name = name or repo_id or posixpath.basename(source.rstrip("/"))
     architecture = _first_text(config.get("architectures"))
     text = arch_reader.text_config(config)
@@ -53,7 +54,7 @@ def from_config(
     notes: list[str] = []
     anatomy: arch_reader.Arch | None
     try:
-        anatomy = arch_reader.read(config)
+        anatomy = arch_reader.read_once(config)
         notes += anatomy.notes
     except arch_reader.ConfigError as fault:
         anatomy = None
@@ -82,7 +83,7 @@ def from_config(
         source=source,
         is_local=is_local,
         repo_id=repo_id,
-        config=dict(config),
+        config=config,
         architecture=architecture,
         model_type=model_type,
         dtype=dtype,
