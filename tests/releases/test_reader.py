@@ -269,12 +269,16 @@ class _Host:
 
     def __init__(self, result: CommandResult) -> None:
         self.result = result
+        self.help = CommandResult((), 1, b"", b"no torch here")
+        self.help_ways: tuple[str, ...] = ("--help=all", "--help")
         self.asked: list[list[str]] = []
 
     def run(self, argv: Sequence[str], timeout_s: float = 5.0, **_more: Any) -> CommandResult:
         self.asked.append(list(argv))
         if "inspect" in argv:
             return CommandResult(tuple(argv), 0, b"sha256:0")
+        if "serve" in argv:
+            return self.help if argv[-1] in self.help_ways else CommandResult(tuple(argv), 2, b"", b"no such option")
         return self.result
 
 
@@ -318,6 +322,41 @@ def test_an_image_is_asked_without_network_and_never_pulled() -> None:
     assert host.asked[1][:6] == ["docker", "run", "--rm", "--network", "none", "--entrypoint"]
     with pytest.raises(BadInput):
         probe.probe_image(host, "--privileged")  # type: ignore[arg-type]
+
+
+def _help(*more: str) -> bytes:
+    """What a made-up server prints for --help: the release's own options, some fillers, and ``more``."""
+    lines = ["usage: vllm serve [model_tag] [options]", "", "options:", "  -h, --help            show this help message and exit"]
+    lines += ["  --headless            Run without a server; see --port-of-nothing.", "  --mode {a,b}          Which."]
+    lines += [f"  --filler-{n} FILLER_{n}" for n in range(40)]
+    return "\n".join([*lines, *more]).encode()
+
+
+def test_the_help_of_a_probed_vllm_adds_what_its_files_do_not_show() -> None:
+    host = _Host(CommandResult((), 0, _answer("0.99.1")))
+    host.help = CommandResult((), 0, _help(
+        "  --from-a-plugin, --no-from-a-plugin",
+        "                        Text that names --another-one.",
+        "  --parser {one,two} or name registered in --parser-plugin",
+        "  --steps STEPS [STEPS ...], -st STEPS [STEPS ...]",
+    ))
+    host.help_ways = ("--help",)  # a release that knows no --help=all
+    data = probe.probe_python(host, "/x/python")  # type: ignore[arg-type]
+    rows = {r["flags"][0]: r for r in data["options"]}
+    assert rows["--from-a-plugin"]["flags"] == ["--from-a-plugin", "--no-from-a-plugin"]
+    assert rows["--from-a-plugin"]["kind"] == "flag"
+    assert rows["--parser"]["kind"] == "str"  # others than the listed ones are taken
+    assert rows["--steps"] == {"flags": ["--steps", "-st"], "dest": "steps", "type": "str", "kind": "list"}
+    assert "--another-one" not in rows
+    assert "--parser-plugin" not in rows
+    assert any("only in its own help" in note for note in data["notes"])
+
+
+def test_a_vllm_that_cannot_print_its_help_is_read_from_its_files() -> None:
+    host = _Host(CommandResult((), 0, _answer("0.99.1")))
+    data = probe.probe_python(host, "/x/python")  # type: ignore[arg-type]
+    assert any("no torch here" in note for note in data["notes"])
+    assert any("--headless" in r["flags"] for r in data["options"])
 
 
 @pytest.mark.parametrize(

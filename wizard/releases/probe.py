@@ -1,7 +1,8 @@
 """Read what a vLLM accepts that is installed on this machine, or lies in a container image: nightlies, forks.
 
 The installed files are handed over by the Python that has them (or by a container of the image) and read like
-a released source: vLLM is not imported, so no GPU and no working torch is needed.
+a released source: that needs no GPU and no working torch. Then vLLM is asked for its own ``serve --help``, and
+where it can answer, the two are held against each other: a plug-in or a local change stands only there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _
 
+from . import own_help
 from .extract import UnreadableRelease, read_release
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ print("{END}")
 
 def probe_python(host: Host, python: str) -> dict[str, Any]:
     """The release data of the vLLM that a Python interpreter has."""
-    return _read(host, [python, "-c", _SCRIPT], python)
+    return _read(host, [python], python)
 
 
 def probe_image(host: Host, image: str) -> dict[str, Any]:
@@ -73,12 +75,12 @@ def probe_image(host: Host, image: str) -> dict[str, Any]:
         raise WizardError(
             _("The image {image} is not on this machine: pull it first with docker pull {image}.").format(image=image)
         )
-    command = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "python3", image, "-c", _SCRIPT]
-    return _read(host, command, image)
+    return _read(host, ["docker", "run", "--rm", "--network", "none", "--entrypoint", "python3", image], image)
 
 
-def _read(host: Host, argv: list[str], where: str) -> dict[str, Any]:
-    result = host.run(argv, timeout_s=TIMEOUT_S)
+def _read(host: Host, python: list[str], where: str) -> dict[str, Any]:
+    """``python`` is the command that a Python interpreter's options are put behind."""
+    result = host.run([*python, "-c", _SCRIPT], timeout_s=TIMEOUT_S)
     if not result.ok:
         last = [line for line in (result.error_text or result.text).splitlines() if line.strip()][-1:]
         reason = _("it took longer than {seconds:.0f} s").format(seconds=TIMEOUT_S) if result.timed_out else " ".join(last)
@@ -95,7 +97,32 @@ def _read(host: Host, argv: list[str], where: str) -> dict[str, Any]:
         raise WizardError(_("{where}: its options could not be read: {problem}").format(where=where, problem=error)) from error
     data["probed"] = where
     data["released"] = None
+    data["notes"] = [*data["notes"], *_held_against_help(host, python, data)]
     return data
+
+
+# The newest way to ask first; each older one is what the releases before it understood.
+_HELP_WAYS = (
+    ("-m", "vllm.entrypoints.cli.main", "serve", "--help=all"),
+    ("-m", "vllm.entrypoints.cli.main", "serve", "--help"),
+    ("-m", "vllm.scripts", "serve", "--help"),
+)
+
+
+def _held_against_help(host: Host, python: list[str], data: dict[str, Any]) -> list[str]:
+    """What the help that this vLLM prints changed in ``data``, or why it could not be asked."""
+    reason = ""
+    for way in _HELP_WAYS:
+        result = host.run([*python, *way], timeout_s=TIMEOUT_S)
+        listed = own_help.parse_help(result.text) if result.ok else ()
+        if len(listed) >= own_help.FEWEST:
+            return own_help.reconcile(data, listed)
+        if not reason:
+            last = [line for line in (result.error_text or result.text).splitlines() if line.strip()][-1:]
+            reason = _("it took longer than {seconds:.0f} s").format(seconds=TIMEOUT_S) if result.timed_out else " ".join(last)[:200]
+        if result.timed_out:
+            break
+    return [_("Its own --help could not be asked ({reason}): this is what its files say.").format(reason=reason or _("no answer"))]
 
 
 def _unpack(text: str, where: str) -> tuple[dict[str, Any], dict[str, str]]:
