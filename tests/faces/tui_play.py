@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
+from textual.widget import Widget
 
 from tests.faces import tui_fake
 from wizard.faces.tui.app import Start, WizardApp
@@ -118,6 +119,11 @@ def screen_text(app: WizardApp) -> str:
 
 def said(app: WizardApp) -> str:
     """All texts of the screen in one line, however they are folded: panels, notes of fields, notifications."""
-    texts = [str(p.content) for p in app.screen.query(Panel)] + [f.note for f in app.screen.query(Field) if f.display]
+
+    def shown(widget: Widget) -> bool:
+        return all(w.display for w in widget.ancestors_with_self if isinstance(w, Widget))
+
+    texts = [str(p.content) for p in app.screen.query(Panel) if shown(p)]
+    texts += [f.note for f in app.screen.query(Field) if shown(f)]
     texts += [n.message for n in app._notifications]
     return " ".join(" ".join(texts).split())
