@@ -7,6 +7,63 @@ import argparse
 from wizard.errors import BadInput
 from wizard.i18n import N_, _
 
+# What each command does, beside its options. Paragraphs end with a line end; lines that start with two spaces are
+# printed as they stand.
+COMMAND_TEXTS: dict[str, str] = {
+    "detect": N_(
+        "Looks at the GPUs, the driver, memory, disks, WSL, Docker and Python, each with a time limit of its own, and prints what it found on about one screen; below it what stands in the way, with the commands that cure it. Names of people and computers, serial numbers and tokens are taken out, so the text can be pasted into an issue. It writes nothing, asks no network and ends with 0 also when there are problems."
+    ),
+    "plan": N_(
+        "Decides everything that generate would write, and prints the command, every decision with its reason, the files and what to do afterwards. It writes nothing. It ends with 1 when something stands in the way."
+    ),
+    "generate": N_(
+        "Writes launch.sh, compose.yaml, vllm.env, answers.toml and, on WSL2, a proposal for .wslconfig. The difference is shown first and asked about, unless --yes is given; --dry-run only shows it. The same answers give the same files. vllm-wizard undo takes the write back."
+    ),
+    "cluster": N_(
+        "Plans and writes for more than one machine, for Kubernetes, or for several servers on one machine. plan shows what each way of spreading the model costs; generate writes the files of each node."
+    ),
+    "launch": N_(
+        "Starts what was generated, names each stage of the start with its time, and asks the server real questions once it is up. When the start fails, the log is examined as by diagnose, and a cure that can be carried out is offered; --no-repair leaves everything as it is. Ctrl-C stops the server, unless --detach hands it to Docker Compose, systemd or the background."
+    ),
+    "status": N_("Shows the servers that launch started: whether each answers, where, and since when."),
+    "stop": N_("Stops a server that launch started, in the way it was started."),
+    "logs": N_("Prints the end of the log of a server that launch started; --follow goes on as it grows."),
+    "undo": N_(
+        "Puts back what the last write replaced and removes what it created. A file that was changed since is left alone, and said, unless --force is given. undo --list shows the writes that can be taken back."
+    ),
+    "fit": N_(
+        "Computes what a model takes on a GPU, line by line, and how many tokens the KV cache then holds; the model need not be here. It says whether it fits, how sure that is, and what would help. --calibrate reads the start-up log of a real server and keeps its figures for this machine."
+    ),
+    "recipes": N_(
+        "Recipes say which models are known to work and how. list names them, show prints one, check judges the files of a folder. --recipes DIR adds your own, or a checkout of the public vLLM recipes."
+    ),
+    "releases": N_(
+        "What each vLLM release accepts: options, variables, architectures, parsers, images. list and show need no network; update reads newer releases from the package index; probe reads the vLLM that is installed here or lies in a local image."
+    ),
+    "check": N_(
+        "Holds a vLLM command against the rules of a release: options that came, went or were renamed, wrong values, and options that contradict each other. It finds the command in scripts, Compose and Kubernetes files and pasted text. --write repairs the file in place and keeps a backup; --here also holds it against this machine. It ends with 1 when something is wrong."
+    ),
+    "wslconfig": N_(
+        "Reads .wslconfig as WSL itself does, and says which lines count, which are ignored and why. edit changes single keys and leaves the rest as it stands; tune sizes WSL for a model; verify tells whether the settings are in force."
+    ),
+    "windows": N_(
+        "Does on Windows itself what can be done there: sizes WSL for a model, proposes .wslconfig, and says how to go on inside WSL with the same answers. vLLM does not run on Windows."
+    ),
+    "move": N_(
+        "Copies a model from a Windows or network drive to the Linux file system, where it loads many times as fast. Every byte is verified; an interrupted copy goes on where it stopped; the source stays unless --delete-source is given, and then goes only once the copy is proven."
+    ),
+    "diagnose": N_(
+        "Reads the log of a failed start, finds the line that is the cause among all that follows from it, and says why and what to do. --report prints a text for an issue with names and secrets taken out."
+    ),
+    "record": N_(
+        "Records what the probes read into a folder, with names, serial numbers and tokens taken out. --machine DIR then uses that folder in place of this machine: for reports, tests and trials."
+    ),
+    "completion": N_(
+        "Prints the completion script of a shell; it also completes the keys of --set and the names of releases and recipes."
+    ),
+    "help": N_("Explains a command or a topic; without a word it lists both."),
+}
+
 # Name, one line, and the text; lines that start with two spaces are printed as they stand.
 TOPICS: dict[str, tuple[str, str]] = {
     "answers": (
@@ -46,7 +103,11 @@ TOPICS: dict[str, tuple[str, str]] = {
             "  0    it was done\n"
             "  1    it could not be done: something stands in the way (a blocker), a file could not be written, you said no\n"
             "  2    the input is wrong: an option, a value, an answers file, a missing terminal\n"
-            "  130  interrupted with Ctrl-C"
+            "  130  interrupted with Ctrl-C\n"
+            "\n"
+            "check and wslconfig check end with 1 when they find something wrong; diagnose, fit and detect end with 0 whatever they find, because finding it is what was asked.\n"
+            "\n"
+            "With --json an error is printed on standard output as well, as {\"error\": {\"kind\": ..., \"message\": ..., \"exit_code\": ...}}; the kind is bad_input, failed or internal."
         ),
     ),
     "environment": (
@@ -54,6 +115,8 @@ TOPICS: dict[str, tuple[str, str]] = {
         N_(
             "  HF_HOME, HF_HUB_CACHE      where models are looked for\n"
             "  HF_ENDPOINT                another Hugging Face server; goes into the files\n"
+            "  HF_HUB_OFFLINE             no network for models; goes into the files\n"
+            "  MODELSCOPE_CACHE           where ModelScope keeps models\n"
             "  HF_TOKEN, VLLM_API_KEY     only with --secrets-from-env; they go into vllm.env\n"
             "  VLLM_USE_MODELSCOPE        models come from ModelScope\n"
             "  HTTP_PROXY, HTTPS_PROXY, NO_PROXY\n"
@@ -61,6 +124,64 @@ TOPICS: dict[str, tuple[str, str]] = {
             "  NO_COLOR                   no colours\n"
             "  TERM=dumb                  plain lines instead of the full screen\n"
             "  XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME, VLLM_WIZARD_CONFIG_DIR"
+        ),
+    ),
+    "wsl": (
+        N_("what is special on WSL2, and what the wizard does about it"),
+        N_(
+            "The GPU driver belongs on Windows alone; WSL brings its own side of it. A Linux driver inside WSL breaks it.\n"
+            "\n"
+            "WSL2 gets half of the memory of Windows. The wizard proposes more in .wslconfig, which lies in the Windows profile: your own file with only the needed lines changed. --apply-wslconfig writes it there; otherwise the last step shows the line to type in PowerShell. It counts after\n"
+            "  wsl --shutdown\n"
+            "which ends every distribution that runs.\n"
+            "\n"
+            "A model under /mnt/c loads many times slower than one in the Linux file system; vllm-wizard move copies it.\n"
+            "\n"
+            "WSL ends a distribution when its last terminal closes, also with a server in it; the proposal has the lines that keep it running.\n"
+            "\n"
+            "A server for other machines needs more than --set access=network: the last step shows the firewall and forwarding lines for the way that this WSL is connected.\n"
+            "\n"
+            "On Windows itself, vllm-wizard windows does the part that belongs there. vllm-wizard wslconfig check reads .wslconfig as WSL does."
+        ),
+    ),
+    "offline": (
+        N_("how to work without a network"),
+        N_(
+            "The wizard itself needs no network: releases, recipes and rules come with it.\n"
+            "\n"
+            "The model must lie on a disk: a folder, a .gguf file, or an entry of the Hugging Face or ModelScope cache; the wizard finds them. The image or the local environment must be there as well. On a machine with a network:\n"
+            "  docker pull vllm/vllm-openai:v0.33.0\n"
+            "  docker save vllm/vllm-openai:v0.33.0 -o vllm.tar\n"
+            "and on the one without:\n"
+            "  docker load -i vllm.tar\n"
+            "\n"
+            "With HF_HUB_OFFLINE=1 in the environment of the wizard, the variable goes into the files and the server does not try the network."
+        ),
+    ),
+    "mirrors": (
+        N_("how to work behind a mirror or a proxy"),
+        N_(
+            "What is set in the environment when the wizard runs goes into launch.sh and compose.yaml:\n"
+            "  HF_ENDPOINT=https://mirror.example     another server in place of huggingface.co\n"
+            "  VLLM_USE_MODELSCOPE=True               models come from ModelScope\n"
+            "  HTTPS_PROXY=http://proxy.example:8080  a proxy; NO_PROXY for what goes past it\n"
+            "A proxy's address that holds a password is not written; put it into vllm.env.\n"
+            "\n"
+            "An image from another registry: --set image=registry.example/vllm/vllm-openai:v0.33.0. For a local environment, pip and uv read their own settings (PIP_INDEX_URL, UV_INDEX_URL)."
+        ),
+    ),
+    "privacy": (
+        N_("what leaves this machine"),
+        N_(
+            "Nothing is sent to the authors; there is no telemetry. The network is asked in these cases only:\n"
+            "\n"
+            "When you name a repository that is neither on this machine nor in a recipe, its config.json and the headers of its weight files are read from the Hugging Face Hub or from HF_ENDPOINT, with HF_TOKEN if that is set.\n"
+            "\n"
+            "vllm-wizard releases update reads the package index.\n"
+            "\n"
+            "What you start does its own: Docker pulls the image, vLLM downloads a model that is not here, and launch sends its test questions to your own server. vLLM reports anonymous usage figures to its authors unless it is told not to: --set env.VLLM_NO_USAGE_STATS=1 writes that into the files.\n"
+            "\n"
+            "detect, record and diagnose --report take names, serial numbers and tokens out of what they print. Look at it before you publish it all the same."
         ),
     ),
 }
@@ -80,7 +201,7 @@ def run(args: argparse.Namespace) -> int:
     if topic is None:
         print(_contents(), end="")
     elif topic in commands:
-        print(options.build_parser(topic).format_help(), end="")
+        print(_command(topic), end="")
     elif topic in TOPICS:
         print(_topic(topic), end="")
     else:
@@ -106,13 +227,22 @@ def _contents() -> str:
 def _topic(name: str) -> str:
     if name == "answers":
         return _answers()
+    short, text = TOPICS[name]
+    return f"{name}: {_(short)}\n\n" + _paragraphs(_(text))
+
+
+def _paragraphs(text: str) -> str:
     from wizard.faces.writing import wrapped
 
-    short, text = TOPICS[name]
-    lines = [f"{name}: {_(short)}", ""]
-    for line in _(text).split("\n"):
-        lines.append(line if line.startswith("  ") or not line else wrapped(line))
+    lines = [line if line.startswith("  ") or not line else wrapped(line) for line in text.split("\n")]
     return "\n".join(lines) + "\n"
+
+
+def _command(name: str) -> str:
+    from wizard import options
+
+    told = COMMAND_TEXTS.get(name)
+    return (_paragraphs(_(told)) + "\n" if told else "") + options.build_parser(name).format_help()
 
 
 def _answers() -> str:
