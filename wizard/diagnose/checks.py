@@ -544,6 +544,21 @@ _TYPE = (
 )
 
 
+def launch_script(match: Match) -> bool:
+    """What launch.sh found wrong, with what it says to do: the indented lines below."""
+    from wizard.diagnose.lines import parse
+    from wizard.diagnose.script import cause_of
+
+    match.cause = cause_of(str(match.fields["what"]).strip())
+    rows = match.case.run.lines.lines
+    for index in range(match.event.index + 1, min(match.case.run.last, match.event.index + 12)):
+        hint = parse(rows[index]).body
+        if not hint.startswith("  ") or not hint.strip():
+            break
+        match.extra_fixes.append(Fix(hint.strip()))
+    return True
+
+
 CHECKS: dict[str, Callable[[Match], bool]] = {
     "unrecognized": unrecognized,
     "free_memory": free_memory,
@@ -558,4 +573,5 @@ CHECKS: dict[str, Callable[[Match], bool]] = {
     "container_limit": container_limit,
     "gpu_runtime": gpu_runtime,
     "arguments_value": arguments_value,
+    "launch_script": launch_script,
 }

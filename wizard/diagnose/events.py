@@ -48,8 +48,8 @@ def exception_of(text: str, inside: bool = False) -> tuple[str, str] | None:
     last = name.rpartition(".")[2]
     if not (last[0].isupper() or last[0] == "_") or not last.endswith(_ENDINGS):
         return None
-    if last in _ENDINGS and not last[1:].endswith(_ENDINGS):
-        return None
+    if last in _ENDINGS and last == name and last != "Exception":
+        return None  # a word of its own, as in "Warning: ..."
     return kind, message.strip()
 
 

@@ -6,13 +6,12 @@ tried before in this round: so the loop ends by itself.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput
-from wizard.i18n import N_, _
+from wizard.i18n import _
 
 if TYPE_CHECKING:
     from wizard.apply import Change
@@ -51,31 +50,15 @@ def examine(log: str, release: str | None, host: Host, returncode: int | None = 
     # launch.sh says beforehand by which words one sees that it is ready: they are not the server's.
     lines = [line for line in log.split("\n") if "Application startup complete”" not in line]
     found = diagnose(read_bytes("\n".join(lines).encode("utf-8", "replace")), Known(release))
-    stopped = script_finding(log)
-    if stopped is not None:
+    stopped = [f for f in found.findings if f.rule == "launch-script"]
+    if stopped:
         # The script's checks come before vLLM: nothing after them has run.
-        found.findings = [stopped]
+        found.findings = stopped
     if returncode in KILLED and all(" WARNING " in (f.line or "") for f in found.findings):
         # A warning is not what killed it.
         found.findings = [_killed(), *found.findings]
     machine.look(host, found)
     return found
-
-
-# What launch.sh itself says when a check fails (the texts of wizard.outputs.launch), and the class of each.
-_SCRIPT_TEXTS: tuple[tuple[str, str], ...] = (
-    (N_("Port {port} is in use already."), "port_in_use"),
-    (N_("The model is not at {path}."), "path_missing"),
-    (N_("This script is for vLLM {version}; the environment holds {found}."), "environment_mismatch"),
-    (N_("A GPU has {free} MiB free; {need} MiB are needed."), "gpu_mem_in_use_by_other_process"),
-    (N_("The GPU does not answer: {answer}"), "gpu_not_visible"),
-    (N_("Docker does not answer: {answer}"), "docker_not_running"),
-    (N_("The docker command is not here."), "docker_not_running"),
-    (N_("It runs already, in the container {name}."), "container_runs_already"),
-    (N_("The download needs {gib} GiB of disk space."), "disk_full"),
-    (N_("The image needs {gib} GiB of disk space."), "disk_full"),
-    (N_("The environment needs {gib} GiB of disk space."), "disk_full"),
-)
 
 
 def _killed() -> Finding:
@@ -87,33 +70,6 @@ def _killed() -> Finding:
     )
     finding.look = [_("sudo dmesg | grep -i 'killed process'")]
     return finding
-
-
-def script_finding(log: str) -> Finding | None:
-    """What launch.sh's own checks found wrong, with what it says to do; None when they passed."""
-    from wizard.diagnose.engine import Finding, Fix
-
-    lines = log.splitlines()
-    for number, line in enumerate(lines, 1):
-        if not line.startswith("launch.sh: "):
-            continue
-        text = line.removeprefix("launch.sh: ")
-        finding = Finding(_script_cause(text), text, line, number, "high")
-        finding.explanation = _("The start script checks this before it starts anything.")
-        for hint in lines[number:]:
-            if not hint.startswith("  "):
-                break
-            finding.fixes.append(Fix(hint.strip()))
-        return finding
-    return None
-
-
-def _script_cause(text: str) -> str:
-    for template, cause in _SCRIPT_TEXTS:
-        form = ".+".join(re.escape(part) for part in re.split(r"\{\w+\}", _(template)))
-        if re.fullmatch(form, text):
-            return cause
-    return "script_check_failed"
 
 
 def propose(
