@@ -169,7 +169,7 @@ def _machine(recorded: str | None) -> tuple[Host, Machine]:
     host = open_host(recorded)
     if recorded is not None:
         return host, run_all(host)
-    why: facts.Fact[Any] = facts.unknown("not asked for a move")
+    why: facts.Fact[Any] = facts.unknown(_("not asked for a move"))
     return host, facts.Machine(
         name=host.name,
         system=detect_kind(host),

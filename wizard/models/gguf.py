@@ -55,7 +55,7 @@ class _Cursor:
 
     def take(self, n: int) -> bytes:
         if n < 0 or n > MAX_READ_BYTES:
-            raise GgufError("a length is absurd")
+            raise GgufError(_("a length is absurd"))
         if self.at + n > len(self.raw):
             raise _NeedMore
         out = self.raw[self.at : self.at + n]
@@ -76,7 +76,7 @@ class _Cursor:
         if kind == _ARRAY and depth < 4:
             inner, count = self.number("I"), self.number("Q")
             if count > MAX_ITEMS:
-                raise GgufError("an array is absurdly long")
+                raise GgufError(_("an array is absurdly long"))
             if inner in _SCALARS:
                 width = struct.calcsize("<" + _SCALARS[inner])
                 raw = self.take(width * count)
@@ -87,7 +87,7 @@ class _Cursor:
                 if i < 16:
                     kept.append(item)
             return kept if count <= 16 else count  # long arrays (the vocabulary): only their length
-        raise GgufError("an unknown value type")
+        raise GgufError(_("an unknown value type"))
 
 
 def parse(raw: bytes) -> tuple[dict[str, Any], dict[str, int], dict[str, str]]:
@@ -97,13 +97,13 @@ def parse(raw: bytes) -> tuple[dict[str, Any], dict[str, int], dict[str, str]]:
     """
     cursor = _Cursor(raw)
     if cursor.take(4) != MAGIC:
-        raise GgufError("no GGUF header")
+        raise GgufError(_("no GGUF header"))
     version = cursor.number("I")
     if version not in (2, 3):
-        raise GgufError(f"GGUF version {version}")
+        raise GgufError(_("GGUF version {version}").format(version=version))
     tensors, pairs = cursor.number("Q"), cursor.number("Q")
     if tensors > MAX_ITEMS or pairs > MAX_ITEMS:
-        raise GgufError("absurd counts")
+        raise GgufError(_("absurd counts"))
     meta: dict[str, Any] = {}
     for _i in range(pairs):
         key = cursor.text()
@@ -114,7 +114,7 @@ def parse(raw: bytes) -> tuple[dict[str, Any], dict[str, int], dict[str, str]]:
         name = cursor.text()
         dims = cursor.number("I")
         if dims > 8:
-            raise GgufError("a tensor has too many dimensions")
+            raise GgufError(_("a tensor has too many dimensions"))
         elements = 1
         for _d in range(dims):
             elements *= cursor.number("Q")
@@ -135,10 +135,10 @@ def read(host: Host, path: str) -> tuple[dict[str, Any], dict[str, int], dict[st
             return parse(raw)
         except _NeedMore:
             if len(raw) < limit or limit >= MAX_READ_BYTES:
-                raise GgufError("the file ends within its header") from None
+                raise GgufError(_("the file ends within its header")) from None
             limit *= 8
         except (struct.error, MemoryError):
-            raise GgufError("the header is damaged") from None
+            raise GgufError(_("the header is damaged")) from None
 
 
 _ARCHITECTURES = {

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Protocol
 
+from wizard.i18n import _
+
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 LFS_PREFIX = b"version https://git-lfs.github.com/spec/"
 
@@ -55,24 +57,24 @@ def read_header(reader: Reader, path: str, file_bytes: int) -> Header:
     Raises HeaderError ("lfs_pointer", "empty", "truncated", "bad_header") and OSError.
     """
     if file_bytes == 0:
-        raise HeaderError("empty", "the file is empty")
+        raise HeaderError("empty", _("the file is empty"))
     start = reader.read_bytes(path, limit=256)
     if start.startswith(LFS_PREFIX):
-        raise HeaderError("lfs_pointer", "a Git LFS pointer, not the weights")
+        raise HeaderError("lfs_pointer", _("a Git LFS pointer, not the weights"))
     if len(start) < 8:
-        raise HeaderError("truncated", f"only {file_bytes} bytes")
+        raise HeaderError("truncated", _("only {count} bytes").format(count=file_bytes))
     length = int.from_bytes(start[:8], "little")
     if length > MAX_HEADER_BYTES or length < 2:
-        raise HeaderError("bad_header", "the header's length is absurd: not a safetensors file")
+        raise HeaderError("bad_header", _("the header's length is absurd: not a safetensors file"))
     if 8 + length > file_bytes:
-        raise HeaderError("truncated", "the file ends within its header")
+        raise HeaderError("truncated", _("the file ends within its header"))
     raw = reader.read_bytes(path, limit=8 + length)[8:]
     if len(raw) < length:
-        raise HeaderError("truncated", "the file ends within its header")
+        raise HeaderError("truncated", _("the file ends within its header"))
     header = parse_header(raw)
     expected = 8 + length + header.data_bytes
     if expected > file_bytes:
-        raise HeaderError("truncated", f"{file_bytes} bytes of {expected}")
+        raise HeaderError("truncated", _("{count} bytes of {expected}").format(count=file_bytes, expected=expected))
     return Header(header.tensors, header.data_bytes, expected)
 
 
@@ -81,9 +83,9 @@ def parse_header(raw: bytes) -> Header:
     try:
         table = json.loads(raw)
     except (ValueError, RecursionError):
-        raise HeaderError("bad_header", "the header is not JSON") from None
+        raise HeaderError("bad_header", _("the header is not JSON")) from None
     if not isinstance(table, dict):
-        raise HeaderError("bad_header", "the header is not a table")
+        raise HeaderError("bad_header", _("the header is not a table"))
     tensors: list[Tensor] = []
     end = 0
     for name, entry in table.items():
@@ -97,7 +99,7 @@ def parse_header(raw: bytes) -> Header:
 
 def _entry(name: str, entry: object) -> tuple[Tensor, int]:
     if not isinstance(entry, dict):
-        raise HeaderError("bad_header", f"{name}: not a table")
+        raise HeaderError("bad_header", _("{name}: not a table").format(name=name))
     dtype, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
     fits = (
         isinstance(dtype, str)
@@ -109,5 +111,5 @@ def _entry(name: str, entry: object) -> tuple[Tensor, int]:
         and 0 <= offsets[0] <= offsets[1]
     )
     if not fits or not isinstance(dtype, str) or not isinstance(shape, list) or not isinstance(offsets, list):
-        raise HeaderError("bad_header", f"{name}: no dtype, shape and offsets")
+        raise HeaderError("bad_header", _("{name}: no dtype, shape and offsets").format(name=name))
     return Tensor(name, dtype, tuple(shape), offsets[1] - offsets[0]), offsets[1]

@@ -79,7 +79,7 @@ def _helpers(plan: Plan) -> list[str]:
         "esac",
         "",
         "say() { printf '%s\\n' \"$*\" >&2; }",
-        "# The first argument says what is wrong, the others what to type.",
+        "# " + _("The first argument says what is wrong, the others what to type."),
         "fail() {",
         "  printf '\\nlaunch.sh: %s\\n' \"$1\" >&2",
         "  shift",
@@ -287,7 +287,7 @@ def message(text: str, **variables: str) -> str:
 
 def _check_port() -> list[str]:
     return [
-        "# A connection that succeeds means that something listens there already.",
+        "# " + _("A connection that succeeds means that something listens there already."),
         'if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then',
         f'  fail {message(_("Port {port} is in use already."), port="port")} "ss -ltnp | grep :$port"',
         "fi",
@@ -348,7 +348,7 @@ def _check_docker() -> list[str]:
 
 def _check_disk(plan: Plan) -> list[str]:
     size = plan.model.weight_bytes if plan.model is not None else None
-    out = ["# free_gib FOLDER: what is free there, in GiB; the nearest folder that exists counts."]
+    out = ["# " + _("free_gib FOLDER: what is free there, in GiB; the nearest folder that exists counts.")]
     out += [
         "free_gib() {",
         "  folder=$1",
