@@ -22,6 +22,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("detect", N_("show what was found on this machine, and what stands in the way"), "wizard.faces.batch:detect"),
     ("plan", N_("show the command, the reasons behind it, and the files, without writing"), "wizard.faces.batch:plan"),
     ("generate", N_("write the files without asking"), "wizard.faces.batch:generate"),
+    ("cluster", N_("plan and write for several machines, Kubernetes, or several servers on one machine"), "wizard.faces.clustering:run"),
     ("launch", N_("start what was generated, watch it come up, prove that it answers, repair it"), "wizard.faces.launching:launch"),
     ("status", N_("show the servers that launch started"), "wizard.faces.launching:status"),
     ("stop", N_("stop a server that launch started"), "wizard.faces.launching:stop"),
@@ -63,13 +64,14 @@ OUT_OPTION = ("--out", "DIR", N_("the folder to write to"))
 _WITH_VALUE = frozenset(n for n, metavar, _help in (*GENERAL, *ANSWERS, OUT_OPTION) if metavar)
 # Rooms with options of the same names but other meanings declare them themselves.
 _OWN_OPTIONS = {"fit": ("--model", "--release", "--set"), "releases": ("--release",)}
-_TAKES_ANSWERS = frozenset({"plan", "generate", "windows"})
+_TAKES_ANSWERS = frozenset({"plan", "generate", "windows", "cluster"})
 _LAUNCHING = frozenset({"launch", "status", "stop", "logs"})
 _TAKES_JSON = frozenset(
     {
         "detect",
         "plan",
         "generate",
+        "cluster",
         "undo",
         "fit",
         "recipes",
@@ -430,6 +432,12 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
         "--dry-run --out /home/user/vllm --model Qwen/Qwen3-8B",
         "--yes --out /home/user/vllm --answers /home/user/old/answers.toml",
         "--yes --out /home/user/vllm --secrets-from-env --set access=network",
+    ),
+    "cluster": (
+        "plan --answers nodes.toml",
+        "plan --json --set run_on=replicas --set replicas=2",
+        "generate --yes --answers nodes.toml --out /home/user/vllm",
+        "generate --dry-run --set run_on=kubernetes --out /home/user/vllm",
     ),
     "launch": ("", "/home/user/vllm", "/home/user/vllm --yes --detach", "/home/user/vllm --timeout 900 --no-repair --json"),
     "status": ("", "/home/user/vllm --json"),

@@ -45,13 +45,17 @@ class Question:
     maximum: float | None = None
     optional: bool = False  # may be left empty
     advanced: bool = False  # folded away at first
+    default: Value | None = None  # in force where the plan decides nothing for the key
+    offered: tuple[tuple[str, str, str], ...] = ()  # choices that no plan changes: (value, label, note)
 
     def choices(self, plan: Plan) -> tuple[Choice, ...]:
+        if self.offered:
+            return tuple(Choice(v, _(label), _(note) if note else "", recommended=v == self.default) for v, label, note in self.offered)
         return plan.choices.get(self.key, ())
 
     def current(self, plan: Plan) -> Value | None:
         """The value in force: the answer, or what the plan decided."""
-        return None if self.secret else plan.value(self.key)
+        return None if self.secret else plan.value(self.key, self.default)
 
     def error(self, plan: Plan, value: Any) -> str | None:
         """Why ``value`` (of the right type) cannot be taken, or None."""
@@ -241,6 +245,44 @@ def _wsl_cpus_unknown(plan: Plan) -> bool:
     return _is_wsl2(plan) and wsl is not None and not wsl.host_logical_cpus.known
 
 
+def _run_on(plan: Plan) -> str:
+    return str(plan.value("run_on", "this"))
+
+
+def _over_nodes(plan: Plan) -> bool:
+    return _run_on(plan).startswith("nodes-")
+
+
+def _as_replicas(plan: Plan) -> bool:
+    return _run_on(plan) == "replicas"
+
+
+def _in_kubernetes(plan: Plan) -> bool:
+    return _run_on(plan) == "kubernetes"
+
+
+def _in_copies(plan: Plan) -> bool:
+    return _as_replicas(plan) or _in_kubernetes(plan)
+
+
+def _check_namespace(plan: Plan, value: str) -> str | None:
+    plain = value.replace("-", "a")
+    if len(value) <= 63 and plain.isascii() and plain.isalnum() and value == value.lower().strip("-"):
+        return None
+    return _("Lower-case letters, digits and - can stand there, 63 at most.")
+
+
+# Where a server can run; what is written for each is the cluster room's.
+RUN_ON: tuple[tuple[str, str, str], ...] = (
+    ("this", N_("This machine"), N_("one server")),
+    ("replicas", N_("This machine, several servers"), N_("each with its own GPUs, behind a router")),
+    ("nodes-native", N_("Several machines"), N_("vLLM's own multi-node start")),
+    ("nodes-ray", N_("Several machines, through Ray"), ""),
+    ("kubernetes", N_("Kubernetes"), N_("manifests and chart values")),
+)
+CLUSTER_KEYS = ("run_on", "nodes_file", "replicas", "router", "namespace", "storage")
+
+
 MACHINE = Step(
     "machine",
     N_("This machine"),
@@ -342,6 +384,72 @@ RUNTIME = Step(
             check=_check_absolute,
             when=_local,
             advanced=True,
+        ),
+        Question(
+            "run_on",
+            N_("Where will it run"),
+            "choice",
+            N_("On this machine, on several machines that hold the model together, as several servers, or in Kubernetes."),
+            advanced=True,
+            default="this",
+            offered=RUN_ON,
+        ),
+        Question(
+            "nodes_file",
+            N_("File with the nodes"),
+            "path",
+            N_("A file that lists the machines, each as [[nodes]] with name, address and machine (a folder of vllm-wizard record)."),
+            check=_check_absolute,
+            when=_over_nodes,
+            optional=True,
+            advanced=True,
+        ),
+        Question(
+            "replicas",
+            N_("How many servers"),
+            "int",
+            N_("Copies that share the requests. Left empty: as many as the GPUs hold."),
+            minimum=1,
+            maximum=64,
+            when=_in_copies,
+            optional=True,
+            advanced=True,
+        ),
+        Question(
+            "router",
+            N_("Router"),
+            "choice",
+            N_("What shares the requests among the servers."),
+            when=_as_replicas,
+            advanced=True,
+            default="nginx",
+            offered=(
+                ("nginx", N_("nginx"), N_("the server with the fewest requests gets the next")),
+                ("vllm-router", N_("vLLM router"), N_("requests that begin alike go to the same server")),
+            ),
+        ),
+        Question(
+            "namespace",
+            N_("Namespace"),
+            "text",
+            N_("The Kubernetes namespace that everything is put into."),
+            check=_check_namespace,
+            when=_in_kubernetes,
+            advanced=True,
+            default="vllm",
+        ),
+        Question(
+            "storage",
+            N_("Where the model lies"),
+            "choice",
+            N_("A volume of the cluster, or the same folder on every node."),
+            when=_in_kubernetes,
+            advanced=True,
+            default="pvc",
+            offered=(
+                ("pvc", N_("A volume (PersistentVolumeClaim)"), ""),
+                ("hostpath", N_("A folder on the nodes (hostPath)"), ""),
+            ),
         ),
     ),
     when=_has_model,

@@ -49,6 +49,10 @@ def changes_for(
     from wizard.outputs import files
     from wizard.plan import plan as make_plan
 
+    if plan.value("run_on", "this") != "this":
+        from wizard.faces.clustering import changes_in_walk
+
+        return changes_in_walk(session, plan, out_dir)
     complete = complete_secrets(session, plan, out_dir)
     if complete is not session:
         plan = make_plan(complete)

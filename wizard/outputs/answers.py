@@ -19,7 +19,10 @@ def answers_file(plan: Plan) -> FileSpec:
     values: dict[str, Value] = {}
     for step in steps.visible_steps(plan):
         for question in steps.asked(step, plan):
-            value = question.current(plan)
+            # A default that nothing decided (this machine alone) is no answer.
+            value = plan.value(question.key)
+            if question.secret:
+                continue
             if question.key not in LEFT_OUT and value is not None:
                 values[question.key] = value
     if plan.release is not None:

@@ -32,6 +32,7 @@ from wizard.plan.sizing import OPTION_KEYS, QUESTION_KEYS, Bed, Sized, size, usa
 from wizard.plan.wsl import plan_wsl
 from wizard.plan_types import Choice, MovePlanHint, Notice, Plan
 from wizard.session import Session, Value, expand
+from wizard.steps import CLUSTER_KEYS, QUESTIONS
 
 if TYPE_CHECKING:
     from wizard.recipes import Recipe, Variant
@@ -130,6 +131,7 @@ def _plan(session: Session) -> Plan:
         made_by_recipe,
     )
     _folder(draft)
+    _where(draft)
     idle = [g for g in bed.gpus if g.index not in sized.gpus]
     if idle:
         draft.notes.append(
@@ -707,6 +709,12 @@ def _ada(capability: str) -> bool:
     return rt._key(capability) >= (8, 9)
 
 
+def _is_spread(draft: Draft) -> bool:
+    """Whether the answer is that other machines hold the model too: whether it fits is then judged over them all."""
+    given = draft.session.answers.get("run_on")
+    return given is not None and str(given[0]) in ("nodes-native", "nodes-ray", "kubernetes")
+
+
 def _judge_fit(
     draft: Draft, info: ModelInfo, recipe: tuple[Recipe, Variant] | None, sized: Sized, bed: Bed
 ) -> FitResult:
@@ -747,6 +755,8 @@ def _judge_fit(
         draft.warn(
             "fit_unknown", _("The model's size is not known here, so nothing says that it fits."), detail
         )
+    elif _is_spread(draft):
+        draft.warn("does_not_fit_one", _("The model does not surely fit this machine alone: it is spread."), detail)
     else:
         draft.block("does_not_fit", _("The model does not surely fit."), detail)
     return result
@@ -814,6 +824,21 @@ def _folder(draft: Draft) -> None:
     )
 
 
+def _where(draft: Draft) -> None:
+    """Where it runs, if the user said so: what follows from it is decided beside this plan, over all machines."""
+    for key in CLUSTER_KEYS:
+        question = QUESTIONS[key]
+        proposed = question.default
+        names = [value for value, _label, _note in question.offered]
+
+        def accept(value: Value, names: list[str] = names) -> str | None:
+            return None if not names or value in names else _("It is one of {names}.").format(names=", ".join(names))
+
+        given = draft.answered(key)
+        if given is not None and given[0] != proposed:
+            draft.decide(key, proposed, _("unless something else is asked for"), accept=accept)
+
+
 def _secrets_wanted(draft: Draft, info: ModelInfo) -> tuple[str, ...]:
     wanted = []
     if not info.is_local and info.gated:
@@ -838,7 +863,7 @@ def _leftovers(draft: Draft, version: str) -> None:
     known = {
         "model", "move", "move_to", "runtime", "release", "image", "venv", "intent", "tools", "reasoning", "served_model_name", "trust_remote_code",
         "host_memory_gib", "host_cpus", "wsl_write", "wsl_memory_gib", "wsl_swap_gib", "wsl_processors", "wsl_keep_alive", "gpus", "lora_adapters",
-        *SIZE_KEYS,
+        *SIZE_KEYS, *CLUSTER_KEYS,
     }  # fmt: skip
     for key in sorted(draft.session.answers.keys() - draft.used - known - SECRET_KEYS):
         draft.warn(

@@ -23,6 +23,7 @@ _TYPES: dict[str, type] = {
     "wsl_swap_gib": int,
     "wsl_processors": int,
     "host_cpus": int,
+    "replicas": int,
     "gpu_memory_utilization": float,
     "host_memory_gib": float,
     "move": bool,

@@ -1,0 +1,85 @@
+"""What to type after a cluster's files are written, in order."""
+
+from __future__ import annotations
+
+from wizard.cluster.types import KUBERNETES, OVER_NODES, REPLICAS, THIS, ClusterPlan
+from wizard.i18n import _
+from wizard.outputs.env import NAME as ENV_NAME
+from wizard.outputs.quoting import bash_line
+from wizard.plan.after import network_steps, try_command
+from wizard.plan_types import Step
+
+
+def next_steps(cluster: ClusterPlan) -> tuple[Step, ...]:
+    """The steps from written files to an answering server; none beside blockers."""
+    plan = cluster.plan
+    if cluster.blockers or plan.release is None:
+        return ()
+    if cluster.run_on == THIS:
+        return plan.after
+    out = str(plan.value("out_dir"))
+    if cluster.run_on in OVER_NODES:
+        steps = _over_nodes(cluster, out)
+    elif cluster.run_on == REPLICAS:
+        steps = [Step(_("Start the servers and the router"), (bash_line(["cd", out]), "docker compose up -d", "docker compose ps"), consequence=_("The router answers once the first server is loaded."))]
+    else:
+        return tuple(_kubernetes(cluster, out))
+    steps.append(Step(_("Try it"), (try_command(plan),), consequence=_("On the head, or where the router runs.")))
+    if plan.value("access") == "network":
+        steps += network_steps(plan)
+    return tuple(steps)
+
+
+def _over_nodes(cluster: ClusterPlan, out: str) -> list[Step]:
+    head, others = cluster.head, cluster.nodes[1:]
+    steps = []
+    if others:
+        copies = tuple(bash_line(["rsync", "-a", out + "/", f"{n.address}:{out}/"]) for n in others)
+        steps.append(Step(_("Bring the folder to every node, at the same place"), copies, consequence=_("It holds vllm.env, which only you can read: keep it so.")))
+    steps.append(Step(_("On {name}, the head, first").format(name=head.name), (bash_line([f"{out}/{head.name}/launch.sh"]),)))
+    for node in others:
+        steps.append(Step(_("On {name}").format(name=node.name), (bash_line([f"{out}/{node.name}/launch.sh"]),)))
+    if others:
+        last = steps[-1]
+        steps[-1] = Step(last.title, last.commands, consequence=_("The others wait for the head's port by themselves; any order works within the time allowed."))
+    return steps
+
+
+def _kubernetes(cluster: ClusterPlan, out: str) -> list[Step]:
+    from wizard.cluster.kubernetes import model_claim, names
+
+    name = names(cluster)
+    plan = cluster.plan
+    steps = [
+        Step(
+            _("Make the secret from the file that holds it"),
+            (
+                bash_line(["kubectl", "create", "namespace", name.namespace]),
+                bash_line(["kubectl", "--namespace", name.namespace, "create", "secret", "generic", name.secret, f"--from-env-file={out}/{ENV_NAME}"]),
+            ),
+            consequence=_("It stands in no manifest. An existing namespace is no fault."),
+        )
+    ]
+    steps.append(Step(_("Apply the manifests"), (bash_line(["kubectl", "apply", "--namespace", name.namespace, "--filename", f"{out}/kubernetes/{name.manifest}"]),)))
+    claim = model_claim(cluster)
+    if claim is not None and plan.host_model_path is not None:
+        steps.append(
+            Step(
+                _("Bring the model into the volume"),
+                (bash_line(["kubectl", "--namespace", name.namespace, "cp", plan.host_model_path, f"POD:{claim}"]),),
+                consequence=_("Through any pod that mounts the claim, such as a short-lived busybox; POD is its name."),
+            )
+        )
+    watch = ["kubectl", "--namespace", name.namespace, "get", "pods", "--watch"]
+    steps.append(Step(_("Watch it come up"), (bash_line(watch),), consequence=_("Loading is given {minutes} minutes before the start counts as failed.").format(minutes=cluster.start_s // 60)))
+    steps.append(
+        Step(
+            _("Try it"),
+            (bash_line(["kubectl", "--namespace", name.namespace, "port-forward", f"service/{name.app}", f"{plan.value('port')}:8000"]), try_command(plan)),
+            consequence=_("The second line in another terminal."),
+        )
+    )
+    return steps
+
+
+__all__ = ["KUBERNETES", "next_steps"]

@@ -1,0 +1,59 @@
+"""ClusterPlan -> the files that are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wizard.cluster.types import KUBERNETES, OVER_NODES, THIS, ClusterPlan
+from wizard.i18n import _
+from wizard.outputs import files as single_files
+from wizard.outputs.answers import answers_file
+from wizard.outputs.env import env_file
+from wizard.outputs.spec import FileSpec
+
+
+def cluster_files(cluster: ClusterPlan) -> list[FileSpec]:
+    """All files of a plan without blockers, in the order in which they are shown; none beside blockers."""
+    if cluster.blockers or cluster.plan.release is None:
+        return []
+    if cluster.run_on == THIS:
+        return single_files(cluster.plan)
+    if cluster.run_on in OVER_NODES:
+        from wizard.cluster.node_files import node_files
+
+        out = node_files(cluster)
+    elif cluster.run_on == KUBERNETES:
+        from wizard.cluster.kubernetes import kubernetes_files
+
+        out = kubernetes_files(cluster)
+    else:
+        from wizard.cluster.replicas import replica_files
+
+        out = replica_files(cluster)
+    return [*out, env_file(cluster.plan), cluster_answers(cluster)]
+
+
+def cluster_answers(cluster: ClusterPlan) -> FileSpec:
+    """answers.toml with the nodes and settings, so that the whole set can be made again."""
+    import tomli_w
+
+    base = answers_file(cluster.plan)
+    _old, _sep, rest = base.content.decode().partition("\n\n")
+    lines = [f"# {line}" for line in _heading().splitlines()]
+    tables: dict[str, Any] = {}
+    settings = {k: v for k, v in vars(cluster.settings).items() if v is not None and v is not False}
+    if settings:
+        tables["cluster"] = settings
+    text = "\n".join(lines) + "\n\n" + rest
+    if tables:
+        text += "\n" + tomli_w.dumps(tables)
+    for node in cluster.nodes:
+        row = {"name": node.name, "address": node.address, "interface": node.interface, "machine": node.record, "release": node.release}
+        text += "\n[[nodes]]\n" + tomli_w.dumps({k: v for k, v in row.items() if v is not None})
+    return FileSpec(base.path, text.encode(), base.mode, title=base.title)
+
+
+def _heading() -> str:
+    return _(
+        "Answers of vllm-wizard. The same files again: vllm-wizard cluster generate --yes --answers answers.toml --out FOLDER\nNo secret stands here."
+    )

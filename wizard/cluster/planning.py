@@ -1,0 +1,423 @@
+"""Session + inventory -> ClusterPlan: the layout, what every way costs, why one is recommended, what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wizard import releases
+from wizard.cluster import layout as layouts
+from wizard.cluster import nodes as node_room
+from wizard.cluster.types import (
+    KUBERNETES,
+    NATIVE,
+    OVER_NODES,
+    RAY,
+    REPLICAS,
+    THIS,
+    WAYS,
+    ClusterPlan,
+    Inventory,
+    Layout,
+    Node,
+    Settings,
+    Sized,
+    Way,
+)
+from wizard.errors import BadInput
+from wizard.facts import Gpu, Severity
+from wizard.i18n import _
+from wizard.outputs.command import BASE_START_SECONDS, SLOW_READ_RATES, start_seconds
+from wizard.plan import plan as make_plan
+from wizard.plan.runtime import device_of
+from wizard.plan.sizing import usable_gpus
+from wizard.plan_types import Decision, Notice, Plan
+from wizard.session import Session, Value
+from wizard.steps import CLUSTER_KEYS
+
+MOST_REPLICAS = 64
+# Sizes follow from the layout: a replayed file's own figures for them are no choice of the user's.
+_SIZES = (*layouts.PARALLEL_KEYS, "max_model_len", "max_num_seqs", "gpu_memory_utilization", "kv_cache_dtype")
+# Ray left vLLM's requirements, and so its images, with 0.18.0 (read from the packages' metadata).
+LAST_WITH_RAY = (0, 17, 1)
+DATA_PARALLEL_RAY = "--data-parallel-backend"
+
+
+def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = None) -> ClusterPlan:
+    """The plan for ``run_on`` (default: the answer, else what the nodes speak for), with every other way beside it.
+
+    Raises :class:`BadInput` for an answer that is wrong in itself. What is wrong with a node is a blocker that
+    names it; nothing is ever written beside blockers.
+    """
+    given = session = _without_size_pins(session)
+    chosen = run_on or asked_way(session, inventory)
+    copies_wanted, storage = copies_asked(session), storage_of(session)
+    for key in CLUSTER_KEYS:
+        # Each machine's own part is planned as what it is: one server.
+        session = session.forget(key)
+    warnings: list[Notice] = []
+    blockers: list[Notice] = list(inventory.problems)
+    nodes = tuple(n for n in inventory.nodes if n.machine is not None)
+    if chosen in OVER_NODES and not inventory.nodes:
+        raise BadInput(
+            _("To run on several machines, list them: an answers file with [[nodes]] (name, address, machine). See docs/cluster.md.")
+        )
+    head = session
+    if nodes and nodes[0].machine is not None:
+        # On every node the same number of GPUs is taken, whichever they are.
+        head = replace(session.forget("gpus"), machine=nodes[0].machine)
+    device = device_of(head.machine)
+    gpus = node_room.common_gpus(nodes, device) if nodes else usable_gpus(head.machine, device)
+    base = layouts.session_for(head, head.machine, gpus) if nodes else head
+    one = make_plan(layouts.without_parallel(base) if nodes else base)
+    shape = _Shape(base, nodes, inventory.settings, one, gpus, copies_wanted)
+    ways, found = _ways(shape, len(inventory.nodes))
+    entry = found[chosen]
+    wanted = entry.layout.gpus_per_node if chosen in OVER_NODES else None
+    if inventory.nodes:
+        release = entry.plan.release.version if entry.plan.release is not None else None
+        bad, odd = node_room.check_nodes(nodes, inventory.settings, device, entry.plan.runtime, release, _usual_gpus(nodes, device, wanted))
+        blockers += bad
+        warnings += odd
+        path = entry.plan.host_model_path
+        shared = _is_shared(inventory.settings, head, path)
+        if path is not None and (chosen in OVER_NODES or storage == "hostpath"):
+            blockers += node_room.missing_models(nodes, path, shared)
+        if nodes and nodes[0].host is not None and _asks_reach(inventory):
+            blockers += node_room.unreachable(nodes[1:], nodes[0].host)
+    else:
+        shared = False
+    entry = _with_answers(entry, given, chosen)
+    way = next(w for w in ways if w.key == chosen)
+    if not way.possible and not entry.plan.blockers:
+        blockers.append(Notice("way_impossible", Severity.BLOCKER, _("{way} cannot be done.").format(way=way.title), way.reason))
+    blockers += [b for b in entry.plan.blockers if b not in blockers]
+    warnings += [w for w in entry.plan.warnings if w not in warnings]
+    warnings += _more_warnings(chosen, entry, inventory.settings)
+    made = ClusterPlan(
+        run_on=chosen,
+        sized=entry,
+        nodes=nodes,
+        settings=inventory.settings,
+        ways=ways,
+        copies=way.copies,
+        shares=gpu_shares(entry, way.copies) if chosen == REPLICAS else (),
+        shared_storage=shared,
+        start_s=_start_s(storage, chosen, entry.plan),
+        decisions=_decisions(chosen, entry, way, nodes),
+        warnings=tuple(warnings),
+        blockers=tuple(_unique(blockers)),
+        notes=_notes(chosen, entry, shared),
+    )
+    from wizard.cluster.after import next_steps
+
+    return replace(made, after=next_steps(made))
+
+
+def _with_answers(entry: Sized, session: Session, chosen: str) -> Sized:
+    """The plan with the session as it was given, and the answers that are the cluster's among its decisions."""
+    added = []
+    for key in CLUSTER_KEYS:
+        answered = session.answers.get(key)
+        # The nodes stand in the answers file itself.
+        if key != "nodes_file" and (answered is not None or key == "run_on"):
+            value = chosen if key == "run_on" or answered is None else answered[0]
+            added.append(Decision(key, value, _("chosen by you"), answered[1].value if answered is not None else "default", chosen=True))
+    own = tuple(d for d in entry.plan.decisions if d.key != "gpus" or chosen in (THIS, REPLICAS))
+    plan = replace(entry.plan, decisions=(*own, *added), session=replace(entry.plan.session, answers=session.answers, secrets=session.secrets))
+    return replace(entry, plan=plan)
+
+
+class _Shape:
+    """What all ways are judged by."""
+
+    def __init__(self, session: Session, nodes: tuple[Node, ...], settings: Settings, one: Plan, cards: tuple[Gpu, ...], copies: int | None) -> None:
+        self.session, self.nodes, self.settings, self.one, self.cards, self.copies = session, nodes, settings, one, cards, copies
+
+    @property
+    def gpus(self) -> int:
+        """GPUs on each node."""
+        return len(self.cards)
+
+    def over(self, nodes: int) -> Sized:
+        """The best layout over so many nodes."""
+        session = layouts.session_for(self.session, self.session.machine, self.cards, nodes)
+        return layouts.best(session, self.one, nodes, self.gpus, self.settings.network_gbps)
+
+
+def _without_size_pins(session: Session) -> Session:
+    pins = session.answers.pins()
+    for key in _SIZES:
+        if key in pins:
+            session = session.forget(key)
+    return session
+
+
+def _text(session: Session, key: str) -> str | None:
+    given = session.answers.get(key)
+    return None if given is None or given[0] == "" else str(given[0])
+
+
+def asked_way(session: Session, inventory: Inventory) -> str:
+    """The answer to where it runs; without one: the nodes that are listed, or this machine."""
+    asked = _text(session, "run_on")
+    if asked is not None:
+        if asked not in WAYS:
+            raise BadInput(_("run_on={asked}: it must be one of {known}.").format(asked=asked, known=", ".join(WAYS)))
+        return asked
+    return NATIVE if len(inventory.nodes) > 1 else THIS
+
+
+def copies_asked(session: Session) -> int | None:
+    """The answer to how many servers; None: as many as fit. :class:`BadInput` when it is no sensible number."""
+    asked = _text(session, "replicas")
+    if asked is None:
+        return None
+    if not asked.isdigit() or not 1 <= int(asked) <= MOST_REPLICAS:
+        raise BadInput(_("replicas={asked}: it must be a number from 1 to {most}.").format(asked=asked, most=MOST_REPLICAS))
+    return int(asked)
+
+
+def storage_of(session: Session) -> str:
+    asked = _text(session, "storage") or "pvc"
+    if asked not in ("pvc", "hostpath"):
+        raise BadInput(_("storage={asked}: it must be pvc or hostpath.").format(asked=asked))
+    return asked
+
+
+# -- the ways ---------------------------------------------------------------------------------------------------
+
+
+def _ways(shape: _Shape, listed: int) -> tuple[tuple[Way, ...], dict[str, Sized]]:
+    alone = Sized(layouts.of_plan(shape.one), shape.one, shape.one.fit_request, shape.one.fit, 0, _("no other machine is needed"))
+    found: dict[str, Sized] = {THIS: alone}
+    ways = [_way_this(shape, alone)]
+    replicas, found[REPLICAS] = _way_replicas(shape, alone)
+    ways.append(replicas)
+    over = shape.over(len(shape.nodes)) if len(shape.nodes) > 1 else replace(alone, layout=replace(alone.layout, nodes=max(1, listed)))
+    for key in (NATIVE, RAY):
+        found[key] = over
+        ways.append(_way_nodes(shape, key, over))
+    kubernetes, found[KUBERNETES] = _way_kubernetes(shape, alone, over)
+    ways.append(kubernetes)
+    return _recommended(tuple(ways), shape), found
+
+
+def _first_blocker(plan: Plan) -> str:
+    return f"{plan.blockers[0].title} {plan.blockers[0].detail}".strip() if plan.blockers else ""
+
+
+def _way_this(shape: _Shape, alone: Sized) -> Way:
+    title = _("This machine, one server") if not shape.nodes else _("One node, one server")
+    if alone.plan.blockers:
+        return Way(THIS, title, False, _first_blocker(alone.plan), alone)
+    return Way(THIS, title, True, _("the simplest: one script, no router, no traffic between machines"), alone)
+
+
+def _way_replicas(shape: _Shape, alone: Sized) -> tuple[Way, Sized]:
+    title = _("Several servers on one machine, behind a router")
+    needs = (_("Docker with Compose"),)
+    if shape.one.model is None or not shape.gpus:
+        words = _("two servers on one processor only share its memory bandwidth: one with more requests at once does better")
+        return Way(REPLICAS, title, False, words if shape.one.model is not None else _first_blocker(shape.one), alone, 1, needs), alone
+    entry = _smallest(shape, shape.gpus // 2 if shape.copies is None else shape.gpus // shape.copies)
+    if entry is not None:
+        tensor = entry.layout.tensor
+        copies = shape.copies or shape.gpus // tensor
+        reason = _("each of the {n} servers has {gpus} GPUs of its own; one can fail or be restarted while the others answer").format(n=copies, gpus=tensor)
+        return Way(REPLICAS, title, True, reason, entry, copies, needs), entry
+    copies = shape.copies or 2
+    entry, reason = _sharing(shape, copies)
+    if not entry.fits:
+        reason = _("{n} servers do not fit {gpus} GPUs").format(n=copies, gpus=shape.gpus) + ": " + _first_blocker(entry.plan)
+    return Way(REPLICAS, title, entry.fits, reason, entry, copies, needs), entry
+
+
+def _smallest(shape: _Shape, most: int) -> Sized | None:
+    """The plan on as few GPUs as hold the model, ``most`` at most; None where that many do not."""
+    assert shape.one.model is not None
+    for tensor in layouts.splits(shape.one.model, shape.gpus):
+        if tensor > most:
+            break
+        session = layouts.session_for(shape.session, shape.session.machine, shape.cards[:tensor])
+        entry = layouts.sized(session, Layout(1, tensor, tensor), _("as few GPUs as hold it, so that each server has its own"))
+        if entry.fits:
+            return _on_all(entry, shape)
+    return None
+
+
+def _on_all(entry: Sized, shape: _Shape) -> Sized:
+    """The plan on the whole machine: its other GPUs are the other servers'."""
+    return replace(entry, plan=replace(entry.plan, machine=shape.session.machine, session=shape.session))
+
+
+def _sharing(shape: _Shape, copies: int) -> tuple[Sized, str]:
+    """Servers that share GPUs: each is given its part of the memory."""
+    on_each = -(-copies // max(1, shape.gpus))
+    each = int(float(shape.one.value("gpu_memory_utilization", 0.9)) / on_each * 100) / 100
+    reason = _("{n} servers on a GPU: each may take {share:.2f} of its memory").format(n=on_each, share=each)
+    session = layouts.session_for(shape.session, shape.session.machine, shape.cards[:1]).answer("gpu_memory_utilization", max(each, 0.05))
+    entry = layouts.sized(session, Layout(1, 1, 1), reason)
+    fixed = tuple(replace(d, reason=reason, chosen=False, proposed=None, source="detected") if d.key == "gpu_memory_utilization" else d for d in entry.plan.decisions)
+    return _on_all(replace(entry, plan=replace(entry.plan, decisions=fixed)), shape), reason
+
+
+def gpu_shares(entry: Sized, copies: int) -> tuple[tuple[int, ...], ...]:
+    """The GPU indices of each copy: its own where there are enough, else shared in turn."""
+    indices = [g.index for g in usable_gpus(entry.plan.machine, entry.plan.device)]
+    tensor = entry.layout.tensor
+    if not indices:
+        return ((),) * copies
+    if copies * tensor <= len(indices):
+        return tuple(tuple(indices[at * tensor : (at + 1) * tensor]) for at in range(copies))
+    return tuple((indices[at % len(indices)],) for at in range(copies))
+
+
+def native_objection(version: str, layout: Layout) -> str | None:
+    """Why vLLM's own multi-node start cannot do ``layout`` in this release, or None."""
+    needed = ["--data-parallel-size-local", "--data-parallel-start-rank", "--headless"] if layout.data > 1 else ["--nnodes", "--node-rank", "--master-addr", "--headless"]
+    known = {f for o in releases.load(version).options for f in o.flags}
+    missing = [f for f in needed if f not in known]
+    if not missing:
+        return None
+    first = releases.first_with_flag(missing[0])
+    return _("vLLM {version} has no {flag} (it came with {first})").format(version=version, flag=missing[0], first=first or "?")
+
+
+def ray_objection(version: str, layout: Layout) -> str | None:
+    """Why Ray cannot do ``layout`` in this release, or None."""
+    known = {f for o in releases.load(version).options for f in o.flags}
+    if layout.data > 1 and DATA_PARALLEL_RAY not in known:
+        return _("vLLM {version} cannot start data parallel ranks through Ray (it came with {first})").format(version=version, first=releases.first_with_flag(DATA_PARALLEL_RAY) or "?")
+    return None
+
+
+def ray_in_image(version: str) -> bool:
+    """Whether the release brings Ray along."""
+    numbers = tuple(int(p) for p in version.split(".")[:3] if p.isdigit())
+    return numbers <= LAST_WITH_RAY
+
+
+def _way_nodes(shape: _Shape, key: str, over: Sized) -> Way:
+    title = _("Several machines, vLLM's own multi-node start") if key == NATIVE else _("Several machines, through Ray")
+    needs = [_("the same release everywhere"), _("the model on every machine, or on shared storage")]
+    if not shape.nodes:
+        return Way(key, title, False, _("no nodes are listed"), None, 1, tuple(needs))
+    version = over.plan.release.version if over.plan.release is not None else None
+    if over.plan.blockers or version is None:
+        return Way(key, title, False, _first_blocker(over.plan) or _("no release serves it"), over, 1, tuple(needs))
+    if over.layout.gpus != over.layout.nodes * over.layout.gpus_per_node or (over.layout.data > 1 and over.layout.data % over.layout.nodes):
+        uneven = _("{tensor} x {pipeline} x {data} do not come to the same number of GPUs on each of {nodes} nodes with {gpus}").format(
+            tensor=over.layout.tensor, pipeline=over.layout.pipeline, data=over.layout.data, nodes=over.layout.nodes, gpus=over.layout.gpus_per_node
+        )
+        return Way(key, title, False, uneven, over, 1, tuple(needs))
+    against = native_objection(version, over.layout) if key == NATIVE else ray_objection(version, over.layout)
+    if key == RAY and not ray_in_image(version):
+        needs.append(_("Ray added to the image or environment: vLLM {version} does not bring it").format(version=version))
+    if against is not None:
+        return Way(key, title, False, against, over, 1, tuple(needs))
+    return Way(key, title, True, over.reason, over, 1, tuple(needs))
+
+
+def _way_kubernetes(shape: _Shape, alone: Sized, over: Sized) -> tuple[Way, Sized]:
+    title = _("Kubernetes")
+    size = len(shape.nodes) or shape.settings.group_size or 1
+    needs = [_("a cluster with the vendor's GPU device plugin")]
+    entry = replace(alone, reason=_("one pod has all that the model needs"))
+    if not entry.fits and size > 1:
+        group = over if len(shape.nodes) > 1 else shape.over(size)
+        if group.fits:
+            entry = group
+            needs.append(_("the LeaderWorkerSet controller"))
+    if not entry.fits:
+        return Way(KUBERNETES, title, False, _first_blocker(entry.plan), entry, shape.copies or 1, tuple(needs)), entry
+    # Listed nodes hold as many pods as their GPUs allow; without nodes: one, or what the user says.
+    per_node = max(1, shape.gpus // max(1, entry.layout.gpus_per_node))
+    copies = shape.copies or (1 if entry.layout.nodes > 1 else len(shape.nodes) * per_node or 1)
+    reason = _("restarts, roll-outs and scaling are the cluster's work; {n} copies").format(n=copies)
+    return Way(KUBERNETES, title, True, reason, entry, copies, tuple(needs)), entry
+
+
+def _recommended(ways: tuple[Way, ...], shape: _Shape) -> tuple[Way, ...]:
+    """The simplest that serves: one server where the machines are one, all nodes where there are several."""
+    order = [THIS, REPLICAS, NATIVE, RAY, KUBERNETES]
+    if len(shape.nodes) > 1:
+        order = [NATIVE, RAY, KUBERNETES, THIS, REPLICAS]
+    elif shape.copies is not None and shape.copies > 1:
+        order = [REPLICAS, THIS, KUBERNETES, NATIVE, RAY]
+    best = next((k for k in order if any(w.key == k and w.possible for w in ways)), None)
+    return tuple(replace(w, recommended=w.key == best) for w in ways)
+
+
+# -- the rest -----------------------------------------------------------------------------------------------------
+
+
+def _usual_gpus(nodes: tuple[Node, ...], device: str, wanted: int | None) -> int | None:
+    """How many GPUs a node must have: what most nodes have, so that the odd one out is named."""
+    counts = [len(usable_gpus(n.machine, device)) for n in nodes if n.machine is not None]
+    return max(counts, key=lambda c: (counts.count(c), c)) if counts else wanted
+
+
+def _is_shared(settings: Settings, head: Session, path: str | None) -> bool:
+    if settings.shared_storage is not None:
+        return settings.shared_storage
+    mount = head.machine.mount_of(path) if path is not None else None
+    return mount is not None and mount.kind.value == "network"
+
+
+def _asks_reach(inventory: Inventory) -> bool:
+    if inventory.settings.check_reach is not None:
+        return inventory.settings.check_reach
+    return any(n.record == "this" for n in inventory.nodes)
+
+
+def _start_s(storage: str, chosen: str, plan: Plan) -> int:
+    """As for one server; a volume of a Kubernetes cluster is taken to be network storage."""
+    seconds = start_seconds(plan)
+    if chosen != KUBERNETES or storage == "hostpath":
+        return seconds
+    size = plan.model.weight_bytes if plan.model is not None else None
+    rate = SLOW_READ_RATES["network" if plan.host_model_path is not None else "download"]
+    over_network = BASE_START_SECONDS + (size or 20e9) / rate
+    return max(seconds, int(-(-over_network // 60) * 60))
+
+
+def _decisions(chosen: str, entry: Sized, way: Way, nodes: tuple[Node, ...]) -> tuple[Decision, ...]:
+    made = [Decision("run_on", chosen, way.reason, "user" if not way.recommended else "detected")]
+    layout = entry.layout
+    numbers: dict[str, Value] = {
+        "nodes": layout.nodes, "gpus_per_node": layout.gpus_per_node, "tensor_parallel_size": layout.tensor,
+        "pipeline_parallel_size": layout.pipeline, "data_parallel_size": layout.data, "enable_expert_parallel": layout.expert_parallel, "copies": way.copies,
+    }  # fmt: skip
+    made += [Decision(key, value, entry.reason or way.reason, "detected") for key, value in numbers.items()]
+    if chosen in OVER_NODES and nodes:
+        made.append(Decision("head", nodes[0].name, _("the first node that is listed; clients talk to it, the others connect to it"), "file"))
+    return tuple(made)
+
+
+def _more_warnings(chosen: str, entry: Sized, settings: Settings) -> list[Notice]:
+    out = []
+    if chosen in OVER_NODES:
+        out.append(
+            Notice(
+                "cluster_network", Severity.WARNING, _("The nodes talk to each other without encryption or passwords."),
+                _("Whoever reaches their ports can run code there: use a network of their own, or a firewall that lets only the nodes in."),
+            )
+        )  # fmt: skip
+        if entry.layout.spans_nodes and settings.network_gbps is not None and settings.network_gbps < 10:
+            out.append(Notice("slow_network", Severity.WARNING, _("At {gbps:g} Gbit/s the network between the nodes will set the pace.").format(gbps=settings.network_gbps), entry.reason))
+    return out
+
+
+def _notes(chosen: str, entry: Sized, shared: bool) -> tuple[str, ...]:
+    notes = list(entry.plan.notes)
+    if chosen in OVER_NODES and shared:
+        notes.append(_("The model's folder is shared storage: it is looked for on each node when its script starts."))
+    return tuple(notes)
+
+
+def _unique(items: list[Notice]) -> list[Notice]:
+    out: list[Notice] = []
+    for item in items:
+        if item not in out:
+            out.append(item)
+    return out

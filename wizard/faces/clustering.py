@@ -1,0 +1,287 @@
+"""``vllm-wizard cluster``: plan and write for several machines, Kubernetes, or several servers on one machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wizard.errors import BadInput, WizardError
+from wizard.faces import batch, inputs, writing
+from wizard.i18n import _
+from wizard.plain_text import printable
+
+if TYPE_CHECKING:
+    from wizard.apply import Change
+    from wizard.cluster import ClusterPlan, Inventory
+    from wizard.cluster.types import Way
+    from wizard.plan_types import Plan
+    from wizard.session import Answers, Session
+
+GIB = 1 << 30
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action", choices=("plan", "generate"), help=_("plan: what each way costs and what is written; generate: write it")
+    )
+    parser.add_argument("--out", metavar="DIR", help=_("the folder to write to"))
+    parser.add_argument("--yes", "-y", action="store_true", help=_("write without asking"))
+    parser.add_argument("--dry-run", action="store_true", help=_("show what would change and write nothing"))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit 0: done. 1: something stands in the way, told node by node, and nothing was written. 2: the input is wrong."""
+    writes = args.action == "generate" and not args.dry_run
+    asks = writes and not args.yes
+    if asks and (args.json or not batch._can_ask()):
+        raise BadInput(_("cluster generate asks before it writes, and there is no terminal to ask on. Add --yes to write, or --dry-run to look."))
+    session, inventory = load(args)
+    if args.action == "generate" and args.out is None and (inputs.is_recorded(args) or any(n.record != "this" for n in inventory.nodes[:1])):
+        raise BadInput(_("The files are for another machine than this one: say where to write them, --out DIR."))
+    session, made, changes = prepared(session, inventory, given_out=args.out is not None)
+    if made.blockers:
+        if args.json:
+            batch.print_json(document(made, None, written=False))
+        else:
+            print(printable(text(made, None)), end="")
+            print(_("Nothing was written: this stands in the way."), file=sys.stderr)
+            print(printable(writing.notices(made.blockers)), end="", file=sys.stderr)
+        return 1
+    if not writes:
+        if args.json:
+            batch.print_json(document(made, changes, written=False))
+            return 0
+        print(printable(text(made, changes)), end="")
+        if args.action == "generate":
+            print(printable("\n" + batch.changes_text(changes or [], made.plan)), end="")
+            print(_("Nothing was written (--dry-run)."))
+        return 0
+    assert changes is not None
+    if asks:
+        print(printable(text(made, changes) + "\n" + batch.changes_text(changes, made.plan)), end="")
+        if not batch._confirmed(_("Write these files? [y/N] ")):
+            print(_("Nothing was written."))
+            return 1
+    return _write(args, made, changes)
+
+
+def _write(args: argparse.Namespace, made: ClusterPlan, changes: list[Change]) -> int:
+    from wizard.apply import write
+
+    receipt = write(changes)
+    if args.json:
+        batch.print_json(document(made, changes, written=True) | {"id": receipt.id or None, "notes": list(receipt.notes)})
+        return 0
+    print(printable(writing.written(receipt)), end="")
+    if made.warnings:
+        print(printable("\n" + _("Warnings") + "\n" + writing.notices(made.warnings)), end="")
+    if made.after:
+        print(printable("\n" + _("Next") + "\n" + writing.next_steps(made.after)), end="")
+    return 0
+
+
+# -- what is asked for ----------------------------------------------------------------------------------------------
+
+
+def load(args: argparse.Namespace) -> tuple[Session, Inventory]:
+    """The session on the head (or on this machine), and the nodes."""
+    inventory = _inventory_of(inputs.answers_from(args), args.answers)
+    if inventory.nodes and inputs.is_recorded(args):
+        raise BadInput(_("--machine names one machine, and the nodes name theirs. Leave one of them out."))
+    known = next((n.host for n in inventory.nodes if n.host is not None), None)
+    if inventory.nodes and known is None:
+        raise BadInput(_("No node's machine is known. {problems}").format(problems=" ".join(f"{p.title} {p.detail}" for p in inventory.problems)))
+    session, _plan = inputs.load_session(known or inputs.open_machine(args), args)
+    return session, inventory
+
+
+def _inventory_of(answers: Answers, file: str | None) -> Inventory:
+    """The nodes of the file that the answers name, else of the answers file itself."""
+    from wizard.cluster.nodes import read_inventory
+
+    given = answers.get("nodes_file")
+    file = str(given[0]) if given is not None and given[0] else file
+    if file is None:
+        return read_inventory(b"", "", "")
+    path = Path(file).expanduser()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadInput(_("{path} cannot be read: {reason}.").format(path=path, reason=error.strerror or error)) from error
+    return read_inventory(data, str(path), str(path.parent))
+
+
+def prepared(session: Session, inventory: Inventory, *, given_out: bool) -> tuple[Session, ClusterPlan, list[Change] | None]:
+    """The plan, and what writing would do; None where another machine's folder cannot be looked at from here."""
+    from wizard.apply import prepare
+    from wizard.cluster import cluster_files, plan_cluster
+
+    made = plan_cluster(session, inventory)
+    if made.blockers:
+        return session, made, None
+    out = str(made.plan.value("out_dir"))
+    complete = writing.complete_secrets(session, made.plan, out)
+    if complete is not session:
+        made = plan_cluster(complete, inventory)
+    recorded = session.machine.name != "this machine"
+    if recorded and not given_out:
+        return complete, made, None
+    return complete, made, prepare(cluster_files(made), out)
+
+
+def changes_in_walk(session: Session, plan: Plan, out_dir: str) -> tuple[list[Change], Plan]:
+    """What writing would do where the walk's answer is not this machine alone; :class:`WizardError` says what stands
+    in the way, node by node."""
+    from wizard.apply import prepare
+    from wizard.cluster import cluster_files, plan_cluster
+
+    inventory = _inventory_of(session.answers, None)
+    made = plan_cluster(session, inventory)
+    if made.blockers:
+        raise WizardError(_("This stands in the way:") + "\n" + writing.notices(made.blockers).rstrip())
+    complete = writing.complete_secrets(session, made.plan, out_dir)
+    if complete is not session:
+        made = plan_cluster(complete, inventory)
+    shown = replace(plan, session=complete, after=made.after, warnings=made.warnings)
+    return prepare(cluster_files(made), out_dir), shown
+
+
+# -- shown ----------------------------------------------------------------------------------------------------------
+
+
+def document(made: ClusterPlan, changes: list[Change] | None, *, written: bool) -> dict[str, Any]:
+    """The plan as JSON; stable keys."""
+    from wizard.cluster import cluster_files
+    from wizard.facts import to_json
+
+    plan = made.plan
+    if changes is not None:
+        files = [batch.change_json(c, plan) for c in changes]
+    else:
+        files = [
+            {"path": s.path, "state": None, "mode": f"{s.mode:04o}", "title": s.title, "secret": s.secret} | batch._content_json(s.content, s.secret)
+            for s in cluster_files(made)
+        ]
+    return {
+        "run_on": made.run_on,
+        "written": written,
+        "out": plan.value("out_dir"),
+        "release": plan.release.version if plan.release is not None else None,
+        "image": plan.image_reference,
+        "model": plan.model.source if plan.model is not None else None,
+        "cluster": {
+            "nodes": [
+                {"name": n.name, "address": n.address, "interface": n.network_interface, "machine": n.machine.name if n.machine is not None else None, "head": at == 0}
+                for at, n in enumerate(made.nodes)
+            ],
+            "layout": layout_json(made),
+            "copies": made.copies,
+            "shared_storage": made.shared_storage,
+            "start_s": made.start_s,
+            "ways": [way_json(w) for w in made.ways],
+            "recommended": made.recommended.key if made.recommended is not None else None,
+            "decisions": [batch._decision_json(d) for d in made.decisions],
+        },
+        "files": files,
+        "warnings": to_json(made.warnings),
+        "blockers": to_json(made.blockers),
+        "notes": list(made.notes),
+        "after": to_json(made.after),
+    }
+
+
+def layout_json(made: ClusterPlan) -> dict[str, Any]:
+    layout = made.layout
+    return {
+        "nodes": layout.nodes, "gpus_per_node": layout.gpus_per_node, "tensor_parallel_size": layout.tensor, "pipeline_parallel_size": layout.pipeline,
+        "data_parallel_size": layout.data, "expert_parallel": layout.expert_parallel, "reason": made.sized.reason,
+    }  # fmt: skip
+
+
+def way_json(way: Way) -> dict[str, Any]:
+    result = way.sized.result if way.sized is not None else None
+    return {
+        "key": way.key,
+        "title": way.title,
+        "possible": way.possible,
+        "recommended": way.recommended,
+        "reason": way.reason,
+        "needs": list(way.needs),
+        "copies": way.copies,
+        "gpus": way.gpus,
+        "weights_gib_per_gpu": round(result.weights_bytes / GIB, 2) if result is not None else None,
+        "kv_cache_gib_per_gpu": round(result.kv_cache_bytes.best / GIB, 2) if result is not None else None,
+        "kv_cache_tokens": way.cache_tokens,
+        "traffic_bytes_per_token": way.sized.traffic_bytes_per_token if way.sized is not None else None,
+    }
+
+
+def text(made: ClusterPlan, changes: list[Change] | None) -> str:
+    """The plan for people, at most 79 columns wide."""
+    parts = [_facts(made), _("What each way costs") + "\n" + "".join(_way_text(w, made.run_on) for w in made.ways)]
+    reasons = [d for d in made.decisions if d.reason and d.key in ("run_on", "head")]
+    if reasons and not made.blockers:
+        parts.append(_("Why") + "\n" + "".join(batch._reason_text(d) for d in reasons))
+    if made.notes and not made.blockers:
+        parts.append(_("Notes") + "\n" + "".join(writing.wrapped(n, "  ", "- ") + "\n" for n in made.notes))
+    if made.warnings:
+        parts.append(_("Warnings") + "\n" + writing.notices(made.warnings))
+    if not made.blockers:
+        from wizard.cluster import cluster_files
+
+        rows = [f"  {writing.state_word(c):<10}{c.path}\n" for c in changes] if changes is not None else [f"  {s.path:<34}{s.title}\n" for s in cluster_files(made)]
+        parts.append(_("Files") + "\n" + "".join(rows))
+        if made.after:
+            parts.append(_("After writing them") + "\n" + writing.next_steps(made.after))
+    return "\n".join(parts)
+
+
+def _facts(made: ClusterPlan) -> str:
+    plan, layout = made.plan, made.layout
+    rows = [(_("Where"), next(w.title for w in made.ways if w.key == made.run_on))]
+    if plan.model is not None:
+        size = plan.model.weight_bytes
+        rows.append((_("Model"), plan.model.source + (" " + _("({gib:.1f} GiB of weights)").format(gib=size / GIB) if size else "")))
+    if plan.release is not None:
+        rows.append((_("vLLM"), f"{plan.release.version}" + (f", {plan.image_reference}" if plan.image_reference and plan.runtime == "docker" else "")))
+    if made.nodes:
+        rows.append((_("Nodes"), ", ".join(f"{n.name} ({n.address}{', ' + n.network_interface if n.network_interface else ''})" for n in made.nodes)))
+    rows.append(
+        (
+            _("Layout"),
+            _("{gpus} GPUs: tensor parallel {tensor}, pipeline stages {pipeline}, data parallel {data}").format(
+                gpus=layout.gpus * made.copies, tensor=layout.tensor, pipeline=layout.pipeline, data=layout.data
+            )
+            + (", " + _("experts spread over all") if layout.expert_parallel else ""),
+        )
+    )
+    wide = max(len(label) for label, _text in rows) + 2
+    return "".join(writing.wrapped(value or "-", " " * wide, f"{label:<{wide}}") + "\n" for label, value in rows)
+
+
+def _way_text(way: Way, run_on: str) -> str:
+    marks = [_("recommended")] if way.recommended else []
+    marks += [_("chosen")] if way.key == run_on else []
+    head = f"  {way.key}: {way.title}" + (f" ({', '.join(marks)})" if marks else "")
+    lines = [writing.wrapped(head.strip(), "      ", "  ")]
+    if not way.possible:
+        lines.append(writing.wrapped(_("Not possible: {why}").format(why=way.reason or "?"), "      "))
+        return "\n".join(lines) + "\n"
+    price = [_("{n} GPUs").format(n=way.gpus)]
+    result = way.sized.result if way.sized is not None else None
+    if result is not None:
+        price.append(_("{gib:.1f} GiB of each left for the KV cache").format(gib=max(0.0, result.kv_cache_bytes.best) / GIB))
+    if way.cache_tokens:
+        price.append(_("{n:,} tokens in all").format(n=way.cache_tokens))
+    traffic = way.sized.traffic_bytes_per_token if way.sized is not None else 0
+    price.append(_("about {kib:.0f} KiB between machines for each token").format(kib=traffic / 1024) if traffic else _("nothing crosses between machines for a token"))
+    lines.append(writing.wrapped("; ".join(price) + ".", "      "))
+    lines.append(writing.wrapped(way.reason[:1].upper() + way.reason[1:] + ".", "      "))
+    if way.needs:
+        lines.append(writing.wrapped(_("Needs: {needs}.").format(needs="; ".join(way.needs)), "      "))
+    return "\n".join(lines) + "\n"
+
+
