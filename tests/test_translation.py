@@ -188,6 +188,41 @@ def test_every_catalogue_is_a_known_language() -> None:
     assert {p.name for p in translate.FOLDER.iterdir() if p.is_dir()} == set(i18n.LANGUAGES)
 
 
+@given(st.lists(st.tuples(st.text(), st.text(min_size=1)), max_size=12), st.text())
+def test_texts_are_found_in_the_compiled_catalogue_as_gettext_finds_them(pairs: list[tuple[str, str]], other: str) -> None:
+    import io
+
+    import polib
+
+    catalogue = polib.POFile()
+    catalogue.metadata = {"Content-Type": "text/plain; charset=UTF-8", "Plural-Forms": "nplurals=1; plural=0;"}
+    for text, translation in dict(pairs).items():
+        if text and "\0" not in text + translation and not any("\ud800" <= c <= "\udfff" for c in text + translation):
+            catalogue.append(polib.POEntry(msgid=text, msgstr=translation))
+    data = catalogue.to_binary()
+    ours, theirs = i18n.Catalogue(data), gettext.GNUTranslations(io.BytesIO(data))
+    for text in [*dict(pairs), other]:
+        if text and "\0" not in text:
+            assert ours.gettext(text) == theirs.gettext(text)
+
+
+def test_one_plural_form_stands_for_every_number() -> None:
+    import polib
+
+    catalogue = polib.POFile()
+    catalogue.append(polib.POEntry(msgid="{n} file", msgid_plural="{n} files", msgstr_plural={0: "{n} 个文件"}))
+    found = i18n.Catalogue(catalogue.to_binary())
+    assert [found.ngettext("{n} file", "{n} files", n) for n in (0, 1, 2)] == ["{n} 个文件"] * 3
+    assert [found.ngettext("{n} x", "{n} xs", n) for n in (1, 2)] == ["{n} x", "{n} xs"]
+    assert all("nplurals=1;" in language.plural_forms for language in i18n.LANGUAGES.values())
+
+
+@pytest.mark.parametrize("data", [b"", b"rubbish"])
+def test_other_content_is_no_catalogue(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        i18n.Catalogue(data)
+
+
 # -- the choice of a language ---------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import os
 
 TYPE_CHECKING = False  # importing typing would cost --help a good part of its time
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Literal, Protocol
 
     class _Translations(Protocol):
         def gettext(self, message: str) -> str: ...
@@ -62,16 +62,60 @@ def set_language(language: str | None) -> None:
         code = found
     if code == SOURCE:
         return
-    # gettext is only imported when there is something to translate: start-up stays light.
-    import gettext
-    from pathlib import Path
-
-    folder = Path(__file__).with_name("locale")
+    # Texts are looked up in the file as they are shown: gettext would first read them all.
+    path = os.path.join(os.path.dirname(__file__), "locale", code, "LC_MESSAGES", DOMAIN + ".mo")  # noqa: PTH118, PTH120
     try:
-        _current = gettext.translation(DOMAIN, localedir=str(folder), languages=[code])
-    except OSError:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            _current = Catalogue(stream.read())
+    except (OSError, ValueError):
         return
     _language = code
+
+
+class Catalogue:
+    """A compiled catalogue (GNU ``.mo``, texts in UTF-8), of a language with one plural form.
+
+    Raises ValueError for other content.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._order: Literal["little", "big"] = "little" if data[:4] == b"\xde\x12\x04\x95" else "big"
+        if self._number(0) != 0x950412DE:
+            raise ValueError("no compiled catalogue")
+        self._count, self._texts, self._translations = self._number(8), self._number(12), self._number(16)
+        self._known: dict[str, str] = {}
+
+    def _number(self, at: int) -> int:
+        return int.from_bytes(self._data[at : at + 4], self._order)
+
+    def _string(self, table: int, index: int) -> bytes:
+        length, at = self._number(table + 8 * index), self._number(table + 8 * index + 4)
+        return self._data[at : at + length]
+
+    def gettext(self, message: str) -> str:
+        known = self._known.get(message)
+        if known is None:
+            known = self._known[message] = self._find(message)
+        return known
+
+    def _find(self, message: str) -> str:
+        wanted = message.encode("utf-8", "surrogatepass")
+        low, high = 0, self._count
+        while low < high:
+            middle = (low + high) // 2
+            if self._string(self._texts, middle) < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        # A text with a plural form stands before it, with a zero byte between.
+        if low < self._count and self._string(self._texts, low).partition(b"\0")[0] == wanted:
+            return self._string(self._translations, low).partition(b"\0")[0].decode("utf-8", "replace") or message
+        return message
+
+    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        found = self.gettext(msgid1)
+        return found if found != msgid1 else msgid1 if n == 1 else msgid2
 
 
 def language() -> str:
