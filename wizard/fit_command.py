@@ -120,7 +120,7 @@ def _model(args: argparse.Namespace, host: Host, machine: Machine | None) -> tup
     if not is_repo_id(source):
         raise BadInput(_("“{source}” is neither a folder nor a repository id (owner/name). Give the full path, starting with / or ~.").format(source=source))
     info = inspect(host, source)
-    if not info.config and not args.machine:
+    if not args.machine and any(issue.code == "not_on_disk" for issue in info.issues):
         from wizard.models.remote import inspect_remote
 
         info = inspect_remote(source, host.env)

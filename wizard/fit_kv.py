@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wizard.fit_constants import version_key
-from wizard.fit_profile import Batch, is_hopper_class
+from wizard.fit_profile import Batch, compute_capability, is_hopper_class
 from wizard.fit_types import FitRequest
 from wizard.models.info import KvLayer, LayerKind
 from wizard.models.quant import Quant
@@ -105,13 +105,24 @@ def element_size(kv_cache_dtype: str, quant: Quant, dtype_bytes: float) -> float
     return ELEMENT_BYTES.get(name, dtype_bytes)
 
 
-def layer_bytes_per_token(layer: KvLayer, tp: int, element: float, kv_cache_dtype: str = "auto") -> float:
+def packed_latent(layers: Sequence[KvLayer], request: FitRequest) -> bool:
+    """Whether an 8 bit latent cache keeps its scales and its rotary part in 16 bit beside it.
+
+    So do the kernels of sparse latent attention (models with an indexer), but for those of data-centre Blackwell
+    (vllm/model_executor/layers/attention/mla_attention.py).
+    """
+    if request.kv_cache_dtype == "fp8_ds_mla":
+        return True
+    sparse = any(x.kind is LayerKind.MLA and x.element_bytes is not None for x in layers)
+    return sparse and request.kv_cache_dtype.startswith("fp8") and not 10.0 <= (compute_capability(request) or 0) < 11.0
+
+
+def layer_bytes_per_token(layer: KvLayer, tp: int, element: float, kv_cache_dtype: str = "auto", packed: bool = False) -> float:
     """Bytes of one token in one attention layer on one GPU."""
     size = layer.element_bytes if layer.element_bytes is not None else element
     if layer.kind is LayerKind.MLA:
-        # fp8 for sparse MLA keeps scales and the rotary part in 16 bit: 656 bytes for 576 elements
-        if kv_cache_dtype == "fp8_ds_mla" and layer.latent_dim == 576:
-            return 656.0
+        if packed and layer.latent_dim == 576:
+            return 656.0  # 512 bytes, 4 scales of 4 bytes, 64 elements of 2 bytes
         return layer.latent_dim * size
     heads = max(1, -(-layer.kv_heads // tp)) if layer.kv_heads else 0
     scales = 2 * SCALE_BYTES if kv_cache_dtype.endswith("per_token_head") else 0
@@ -167,7 +178,8 @@ def plan_pool(
         page = max((x.state_bytes or 0) // tp for x in states)
         count = sum(x.count for x in states)
         return pool([Group(LayerKind.LINEAR, count, max_len or 1, None, max(_state_blocks(request, x.state_kind) for x in states))], page, count, 0)
-    sizes = [layer_bytes_per_token(x, tp, element, request.kv_cache_dtype) for x in attention]
+    packed = packed_latent(attention, request)
+    sizes = [layer_bytes_per_token(x, tp, element, request.kv_cache_dtype, packed) for x in attention]
     per_token = sum(s * x.count for s, x in zip(sizes, attention, strict=True) if x.window is None)
     if states:
         # the attention block grows until its page holds a state; the state's page is padded to it

@@ -252,10 +252,11 @@ def look_at_model(session: Session, host: Host, source: str) -> Session:
 
         # Small files only. Without a network the record says what is missing, and the plan says so.
         return session.with_model(source, inspect_remote(source, host.env))
-    # Known by name only: nothing can be computed, and the plan says so.
-    return session.with_model(
-        source, ModelInfo(source=source, is_local=False, repo_id=source, kv_layout_known=False)
-    )
+    from wizard.models.inspect import from_published
+
+    # Known by name only: nothing can be computed unless its shapes are published, and the plan says so.
+    unknown = ModelInfo(source=source, is_local=False, repo_id=source, kv_layout_known=False)
+    return session.with_model(source, from_published(source) or unknown)
 
 
 def looks_like_path(source: str) -> bool:

@@ -203,7 +203,7 @@ def dims(text: Mapping[str, Any]) -> tuple[int, int, int, int, int]:
     hidden = need(text, "hidden_size", "n_embd", "d_model", "dim")
     layers = need(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
     heads = need(text, "num_attention_heads", "n_head", "n_heads", "num_heads")
-    kv = integer(text, "num_key_value_heads", "n_head_kv", "num_kv_heads", "n_kv_heads")
+    kv = integer(text, "num_key_value_heads", "n_head_kv", "num_kv_heads", "n_kv_heads", "num_attention_groups")
     if kv is None and text.get("multi_query_attention"):
         kv = integer(text, "multi_query_group_num")
     if kv is None and text.get("multi_query") is True and not text.get("new_decoder_architecture"):

@@ -27,10 +27,10 @@ PLAIN = frozenset(
     glm4v_moe_text glm4_1v glm46v ernie4_5 ernie4_5_moe ernie4_5_moe_vl exaone exaone4 exaone_moe smollm3 hunyuan_v1_dense hunyuan_v1_moe dots1 dbrx nemotron
     nemotron-nas minicpm minicpmv minicpmo minimax_m2 seed_oss arcee apertus mimo mistral3 ministral3 ministral pixtral llava llava_next llava_onevision
     llama4 llama4_text idefics3 smolvlm aria molmo ovis keye paddleocr_vl step3_text solar orion telechat2 teleflm bailing_moe bailing_moe_v2 afmoe jais
-    persimmon fuyu gritlm xverse aquila voxtral ultravox granite_speech hcxvision hyperclovax rnj1 laguna step3p5 openpangu_embedded lfm2_vl_text
+    persimmon fuyu gritlm xverse aquila voxtral ultravox granite_speech hcxvision hyperclovax rnj1 laguna step3p5 hy_v3 paddleocr_vl_text glm_ocr_text openpangu_embedded lfm2_vl_text
     """.split()  # noqa: SIM905
 )  # fmt: skip
-MLA = frozenset(["deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "kimi_k25", "glm4_moe_lite", "glm_moe_dsa", "deepseek_vl_v2", "minicpm3_mla", "pangu_ultra_moe", "axk1", "sarvam_mla", "mistral_large_3 mistral4"])
+MLA = frozenset(["deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "kimi_k25", "glm4_moe_lite", "glm_moe_dsa", "deepseek_vl_v2", "minicpm3_mla", "pangu_ultra_moe", "axk1", "sarvam_mla", "mistral_large_3", "mistral4"])
 GDN = frozenset(["qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text"])
 ENCODERS = frozenset(["bert", "roberta", "xlm-roberta", "modernbert", "nomic_bert", "gte", "new", "jina_bert", "distilbert", "electra", "camembert", "mpnet", "siglip", "clip"])
 # Plain by their architecture's name where a config states no model_type of the list.
@@ -70,7 +70,10 @@ def state_layer(kind: str, conv: int, recurrent: int, recurrent_bytes: float | N
 
 
 def _state_bytes(text: Text) -> float | None:
+    """Bytes of a recurrent state's element; None: as the model's dtype."""
     name = str(text.get("mamba_ssm_cache_dtype") or text.get("mamba_ssm_dtype") or "")
+    if not name and str(text.get("model_type")).startswith("nemotron_h"):
+        return 4.0  # vllm/model_executor/models/config.py: 32 bit where the config says nothing
     return {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}.get(name.removeprefix("torch."))
 
 

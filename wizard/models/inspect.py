@@ -121,6 +121,20 @@ def from_config(
     )
 
 
+def from_published(repo_id: str) -> ModelInfo | None:
+    """The record of a repository from its published shapes alone; None where they are not known here."""
+    from wizard.models.known import known
+
+    hit = known(repo_id)
+    if hit is None:
+        return None
+    info = from_config(hit.config, source=repo_id, repo_id=repo_id)
+    note = _("its shapes are those that are published ({source}); its files were not looked at").format(source=hit.source)
+    if hit.rough:
+        info = replace(info, weight_source=_("estimated"))
+    return replace(info, notes=(*info.notes, note))
+
+
 def _scaled(computed: dict[str, int], total: int) -> dict[str, int]:
     """The computed sizes by kind, brought to a known total by what is quantizable; empty when far off."""
     have = sum(computed.values())
@@ -249,6 +263,9 @@ def _not_here(source: str, facts: Mapping[str, Any] | None) -> ModelInfo:
     issue = Issue("not_on_disk", source, _("not on this machine: it would be downloaded when it is first served"), fatal=False)
     if facts:
         return replace(from_config(facts, source=source, repo_id=source), issues=(issue,))
+    published = from_published(source)
+    if published is not None:
+        return replace(published, issues=(*published.issues, issue))
     return ModelInfo(source, False, repo_id=source, kv_layout_known=False, issues=(issue,))
 
 

@@ -41,7 +41,7 @@ BUFFERS = 10  # blocks on their way, in each line
 READERS = 2
 SLOW_READERS = 4  # a Windows drive answers each request late: keep more of them under way
 FAST_SOURCE_BYTES_PER_S = 600e6  # from here on one hash is what limits: two files at once
-SMALL_WORKERS = 4
+MAX_SMALL_WORKERS = 4  # each has many requests under way: what they share out is the hashing, one core each
 SLOW_SMALL_WORKERS = 8  # where each request travels to Windows or over a network
 PROCESSES_FROM = 200  # so many small files are worth processes of their own
 SMALL_BATCH = 512  # small files that are flushed together
@@ -262,7 +262,7 @@ class Copier:
 
     @property
     def small_workers(self) -> int:
-        return SLOW_SMALL_WORKERS if self._from_windows else SMALL_WORKERS
+        return SLOW_SMALL_WORKERS if self._from_windows else max(2, min(MAX_SMALL_WORKERS, os.cpu_count() or 1))
 
     def mode(self, file: MoveFile) -> int:
         return mode_for(file.mode, self._from_windows, self._umask)
@@ -615,6 +615,10 @@ class _Written(NamedTuple):
     git: str
 
 
+# As a module it is compiled once, as a script each time. Its folder comes last: no name in it may hide another.
+_START = "import sys; sys.path.append(sys.argv[1]); import move_worker; move_worker.main()"
+
+
 class _Helper:
     """Does the work on small files for one thread: in a process of its own, or right here."""
 
@@ -622,11 +626,11 @@ class _Helper:
         """``lock_fd``: the destination's lock, which the process shares: it is held until both are gone."""
         self._control = control
         self._process: subprocess.Popen[bytes] | None = None
-        self._view: memoryview | None = None
-        if lock_fd is not None and sys.executable:
+        self._worker: move_worker.Worker | None = None
+        if lock_fd is not None and sys.executable and os.path.isfile(move_worker.__file__):
             with contextlib.suppress(OSError):
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", move_worker.__file__],
+                    [sys.executable, "-I", "-S", "-c", _START, os.path.dirname(move_worker.__file__)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
@@ -634,14 +638,14 @@ class _Helper:
                     pass_fds=(lock_fd,),
                 )
         if self._process is None:
-            self._view = move_worker.new_view()
+            self._worker = move_worker.Worker()
 
     def ask(self, kind: str, rows: list[tuple[object, ...]]) -> Any:
         """The worker's answer. Raises move_worker.Failed."""
         reply: Any
         if self._process is None:
-            assert self._view is not None
-            reply = move_worker.answer((kind, rows), self._view)
+            assert self._worker is not None
+            reply = self._worker.answer(kind, rows)
         else:
             assert self._process.stdin is not None
             assert self._process.stdout is not None

@@ -16,7 +16,7 @@ from typing import Any
 
 from wizard.i18n import _
 from wizard.models.info import Issue, ModelInfo
-from wizard.models.inspect import card_facts, from_config, kinds_of
+from wizard.models.inspect import card_facts, from_config, from_published, kinds_of
 from wizard.models.safetensors import MAX_HEADER_BYTES, HeaderError, parse_header
 
 TIMEOUT_S = 6.0
@@ -82,9 +82,9 @@ def inspect_remote(repo_id: str, env: Mapping[str, str], *, revision: str = "mai
         template = hub.get("chat_template.jinja", 0, 63) is not None or b'"chat_template"' in (hub.get("tokenizer_config.json") or b"")
         modules = hub.get("modules.json", 0, 63) is not None
     except PermissionError:
-        return replace(_failed(repo_id, "gated", _("{repo} is gated: accept its terms on the hub and set HF_TOKEN").format(repo=repo_id)), gated=True)
+        return replace(_without_hub(repo_id, "gated", _("{repo} is gated: accept its terms on the hub and set HF_TOKEN").format(repo=repo_id)), gated=True)
     except Unreachable as fault:
-        return _failed(repo_id, "offline", _("the hub cannot be reached ({why}): without it nothing is known of {repo}. Give a folder with its config.json").format(why=fault, repo=repo_id))
+        return _without_hub(repo_id, "offline", _("the hub cannot be reached ({why}): without it nothing is known of {repo}. Give a folder with its config.json").format(why=fault, repo=repo_id))
     total = sum(sizes.values()) or None
     info = from_config(
         config, source=repo_id, repo_id=repo_id, modelopt=modelopt, generation=generation, sentence_files=modules, weight_bytes=total, weight_source=source if total else None
@@ -99,6 +99,14 @@ def inspect_remote(repo_id: str, env: Mapping[str, str], *, revision: str = "mai
 
 def _failed(repo_id: str, code: str, message: str) -> ModelInfo:
     return ModelInfo(repo_id, False, repo_id=repo_id, kv_layout_known=False, issues=(Issue(code, repo_id, message),))
+
+
+def _without_hub(repo_id: str, code: str, message: str) -> ModelInfo:
+    """What is published of a well-known model, with what keeps its files from being looked at; else only the latter."""
+    published = from_published(repo_id)
+    if published is None:
+        return _failed(repo_id, code, message)
+    return replace(published, issues=(*published.issues, Issue(code, repo_id, message, fatal=False)))
 
 
 def _sizes(hub: _Hub) -> tuple[dict[str, int], str]:

@@ -300,7 +300,7 @@ def _sizes(command: Command, draft: Draft, info: ModelInfo, sized: Sized, device
             "gpu_memory_utilization", (text("gpu_memory_utilization"),), why("gpu_memory_utilization")
         )
     command.put("max_model_len", (text("max_model_len"),), why("max_model_len"))
-    if info.task == "generate":
+    if info.task in ("generate", "transcribe"):
         command.put("max_num_seqs", (text("max_num_seqs"),), why("max_num_seqs"))
     if text("kv_cache_dtype") != "auto":
         command.put("kv_cache_dtype", (text("kv_cache_dtype"),), why("kv_cache_dtype"))

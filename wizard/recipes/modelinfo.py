@@ -25,11 +25,27 @@ def parameters_of(text: str | None) -> int | None:
     return int(float(match.group(1)) * _SCALE[match.group(2).upper()]) if match else None
 
 
+def _published(model_id: str, recipe_bytes: int | None) -> ModelInfo | None:
+    """The record from published shapes; None where they are not known.
+
+    Where it is not told which modules a checkpoint leaves unquantized, the larger of the two sizes counts.
+    """
+    from wizard.models.inspect import from_published
+
+    info = from_published(model_id)
+    if info is None or info.weight_source != _("estimated") or not recipe_bytes or recipe_bytes <= (info.weight_bytes or 0):
+        return info
+    return dataclasses.replace(info, weight_bytes=recipe_bytes, weight_bytes_by_kind={})
+
+
 def model_info(variant: Variant) -> ModelInfo:
     """What is known of the checkpoint: from its config facts where we have them, else from its size only."""
     facts = variant.facts
     if facts is None or not facts.config:
         minimum = variant.vram_minimum_bytes
+        info = _published(variant.model_id, int(minimum / _VRAM_FACTOR) if minimum else None)
+        if info is not None:
+            return info
         return ModelInfo(
             source=variant.model_id,
             is_local=False,
