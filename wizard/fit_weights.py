@@ -13,7 +13,7 @@ from wizard.fit_profile import is_hopper_class
 from wizard.fit_types import FitRequest
 from wizard.models.arch import Arch, Weight
 from wizard.models.quant import Quant
-from wizard.models.weights import element_bytes, exemptions
+from wizard.models.weights import NO_RULES, Rules, element_bytes, layer_rules
 
 
 def allocated(size: float) -> int:
@@ -68,28 +68,28 @@ def _padded(weight: Weight, quant: Quant, shape: tuple[int, int, int], request: 
     return stack, rows, cols
 
 
-def tensor_bytes(weight: Weight, quant: Quant, dtype_bytes: float, request: FitRequest, exempt: frozenset[str] = frozenset()) -> int:
+def tensor_bytes(weight: Weight, quant: Quant, dtype_bytes: float, request: FitRequest, rules: Rules = NO_RULES) -> int:
     """Allocated bytes of one tensor on the fullest GPU."""
     tp = max(1, request.tensor_parallel_size)
     ep_size = tp * max(1, request.data_parallel_size)
     shape = weight.shape_on(tp, request.expert_parallel, ep_size)
     stack, rows, cols = _padded(weight, quant, shape, request)
-    return allocated(stack * rows * cols * element_bytes(weight, quant, dtype_bytes, exempt))
+    return allocated(stack * rows * cols * element_bytes(weight, quant, dtype_bytes, rules))
 
 
 def stages(arch: Arch, quant: Quant, dtype_bytes: float, request: FitRequest, *, towers: bool, mtp: bool) -> list[Stage]:
     """What each pipeline stage holds."""
     spans = stage_spans(len(arch.blocks), max(1, request.pipeline_parallel_size))
-    exempt = exemptions(quant, len(arch.blocks))
-    memo: dict[tuple[int, frozenset[str]], dict[str, int]] = {}
+    rules = layer_rules(quant, len(arch.blocks))
+    memo: dict[tuple[int, Rules], dict[str, int]] = {}
     out = []
     for index, (start, count) in enumerate(spans):
         totals: dict[str, int] = {}
         for number in range(start, start + count):
             block = arch.blocks[number]
-            key = (id(block.weights), exempt[number])
+            key = (id(block.weights), rules[number])
             if key not in memo:
-                memo[key] = _sum(block.weights, quant, dtype_bytes, request, exempt[number])
+                memo[key] = _sum(block.weights, quant, dtype_bytes, request, rules[number])
             for kind, size in memo[key].items():
                 totals[kind] = totals.get(kind, 0) + size
         edge: list[Weight] = []
@@ -110,10 +110,10 @@ def stages(arch: Arch, quant: Quant, dtype_bytes: float, request: FitRequest, *,
     return out
 
 
-def _sum(weights: Iterable[Weight], quant: Quant, dtype_bytes: float, request: FitRequest, exempt: frozenset[str] = frozenset()) -> dict[str, int]:
+def _sum(weights: Iterable[Weight], quant: Quant, dtype_bytes: float, request: FitRequest, rules: Rules = NO_RULES) -> dict[str, int]:
     totals: dict[str, int] = {}
     for weight in weights:
-        totals[weight.kind] = totals.get(weight.kind, 0) + tensor_bytes(weight, quant, dtype_bytes, request, exempt)
+        totals[weight.kind] = totals.get(weight.kind, 0) + tensor_bytes(weight, quant, dtype_bytes, request, rules)
     return totals
 
 

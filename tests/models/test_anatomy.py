@@ -290,3 +290,44 @@ def test_the_record_holds_what_the_house_asks_for() -> None:
     assert (info.modalities, info.max_model_len, info.task) == (("text", "image", "video"), 262144, "generate")
     assert (info.num_heads, info.num_kv_heads, info.head_dim, info.vocab_size) == (32, 8, 128, 151936)
     assert info.weight_bytes_by_kind["vision"] == pytest.approx(0.576e9 * 2, rel=0.02)
+
+
+def _linear(name: str, quantization: dict[str, object]) -> float:
+    """Bytes of one weight of that projection in the second of two layers."""
+    quant = detect({"quantization_config": quantization})
+    arch = read({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+                 "intermediate_size": 512, "vocab_size": 1000, "max_position_embeddings": 64})  # fmt: skip
+    rules = weights.layer_rules(quant, 2)
+    weight = next(w for w in arch.blocks[1].weights if w.name == name)
+    return weights.element_bytes(weight, quant, 2.0, rules[1])
+
+
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128}
+CT4 = {"num_bits": 4, "type": "float", "group_size": 16}
+CT8 = {"num_bits": 8, "type": "float"}
+
+
+@pytest.mark.parametrize(
+    ("name", "quantization", "expected"),
+    [
+        ("down_proj", {**GPTQ, "dynamic": {r"-:model\.layers\.1\..*": {}}}, 2.0),
+        ("down_proj", {**GPTQ, "dynamic": {r"-:model\.layers\.0\..*": {}}}, 0.51953125),
+        ("down_proj", {**GPTQ, "dynamic": {r"+:.*\.1\..*down.*": {"bits": 8, "group_size": 64}}}, 1 + 3 / 64),
+        ("qkv_proj", {**GPTQ, "dynamic": {r"+:.*\.1\..*down.*": {"bits": 8}}}, 0.51953125),
+        ("o_proj", {"quant_method": "auto-round", "bits": 4, "group_size": 128, "extra_config": {"model.layers.1.self_attn.o_proj": {"bits": 8}}}, 1 + 3 / 128),
+        ("o_proj", {"quant_method": "auto-round", "bits": 4, "group_size": 128, "extra_config": {"model.layers.1.self_attn.o_proj": {"bits": 16}}}, 2.0),
+        ("qkv_proj", {"quant_method": "awq", "bits": 4, "group_size": 128, "modules_to_not_convert": ["self_attn"]}, 2.0),
+        ("qkv_proj", {"quant_method": "awq", "bits": 4, "group_size": 128, "modules_to_not_convert": ["model.layers.0."]}, 0.51953125),
+        ("qkv_proj", {"quant_method": "fp8", "ignored_layers": ["model.layers.1.self_attn.q_proj"]}, 2.0),
+        ("o_proj", {"quant_method": "fp8", "ignored_layers": ["model.layers.1.self_attn.q_proj"]}, 1.0),
+        ("gate_up_proj", {"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": CT4, "targets": ["Linear"]}}, "ignore": ["re:.*mlp.*"]}, 2.0),
+        ("qkv_proj", {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": CT4, "targets": ["re:.*mlp.*"]}, "b": {"weights": CT8, "targets": ["re:.*self_attn.*"]}}}, 1.0),
+        ("down_proj", {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": CT4, "targets": ["re:.*mlp.*"]}, "b": {"weights": CT8, "targets": ["re:.*self_attn.*"]}}}, 0.5625),
+        ("down_proj", {"quant_method": "compressed-tensors", "config_groups": {"b": {"weights": CT8, "targets": ["re:.*self_attn.*"]}}}, 2.0),
+        ("down_proj", {"quant_algo": "MIXED_PRECISION", "quantized_layers": {"model.layers.1.mlp.down_proj": {"quant_algo": "NVFP4"}, "model.layers.1.self_attn.q_proj": {"quant_algo": "FP8"}}}, 0.5625),
+        ("qkv_proj", {"quant_algo": "MIXED_PRECISION", "quantized_layers": {"model.layers.1.mlp.down_proj": {"quant_algo": "NVFP4"}, "model.layers.1.self_attn.q_proj": {"quant_algo": "FP8"}}}, 1.0),
+        ("o_proj", {"quant_algo": "MIXED_PRECISION", "quantized_layers": {"model.layers.1.mlp.down_proj": {"quant_algo": "NVFP4"}}}, 2.0),
+    ],
+)  # fmt: skip
+def test_modules_left_out_or_held_otherwise(name: str, quantization: dict[str, object], expected: float) -> None:
+    assert _linear(name, quantization) == pytest.approx(expected)

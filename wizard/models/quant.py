@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +26,7 @@ class Quant:
     group_size: int | None = None
     servable: bool = True
     ignored: tuple[str, ...] = ()  # modules left unquantized, as the checkpoint names them
+    overrides: tuple[tuple[str, float | None], ...] = ()  # (modules, bytes per weight; None: unquantized), first counts
     only_experts: bool = False  # gpt-oss: everything but the experts stays in the model's dtype
     kv_cache_dtype: str | None = None  # what the checkpoint asks for
     lm_head: bool = False
@@ -99,6 +101,7 @@ def _packed(name: str) -> Any:
         return Quant(
             name, text, int_bytes(bits, group), bits, group,
             ignored=_names(block.get("modules_to_not_convert")) + _gptq_exempt(block), lm_head=bool(block.get("lm_head")),
+            overrides=_other_bits(block, bits, group),
         )  # fmt: skip
 
     return read
@@ -115,6 +118,22 @@ def _gptq_exempt(block: Mapping[str, Any]) -> tuple[str, ...]:
         for name, setting in extra.items():
             if isinstance(name, str) and isinstance(setting, Mapping) and setting.get("bits") in (16, 32):
                 out.append(f"re:{name}" if any(c in name for c in "*^$") else name)
+    return tuple(out)
+
+
+def _other_bits(block: Mapping[str, Any], bits: int, group: int) -> tuple[tuple[str, float | None], ...]:
+    """Modules held with other bits or groups: GPTQModel's "dynamic" (rules without a minus), auto-round's "extra_config"."""
+    out: list[tuple[str, float | None]] = []
+    for table in (block.get("dynamic"), block.get("extra_config")):
+        for name, setting in table.items() if isinstance(table, Mapping) else ():
+            if not isinstance(name, str) or name.startswith("-:") or not isinstance(setting, Mapping):
+                continue
+            own, size = _int(setting.get("bits")) or bits, _int(setting.get("group_size")) or group
+            if own >= 16 or (own, size) == (bits, group):
+                continue
+            rule = name.removeprefix("+:")
+            regular = table is block.get("dynamic") or any(c in rule for c in "*^$")
+            out.append((f"re:{rule}" if regular else rule, int_bytes(own, size)))
     return tuple(out)
 
 
@@ -136,12 +155,22 @@ def _compressed_tensors(block: Mapping[str, Any]) -> Quant:
 
 def _compressed_weights(block: Mapping[str, Any], ignored: tuple[str, ...]) -> Quant:
     groups = block.get("config_groups")
-    weights: Mapping[str, Any] = {}
-    if isinstance(groups, Mapping):
-        for group in groups.values():
-            if isinstance(group, Mapping) and isinstance(group.get("weights"), Mapping):
-                weights = group["weights"]
-                break
+    found = [g for g in groups.values() if isinstance(g, Mapping)] if isinstance(groups, Mapping) else []
+    weighted = [g for g in found if isinstance(g.get("weights"), Mapping)]
+    general = next((g for g in weighted if "Linear" in (_names(g.get("targets")) or ("Linear",))), None)
+    main = general or (weighted[0] if weighted else {})
+    quant = _compressed_group(block, main.get("weights") or {}, ignored)
+    others: list[tuple[str, float | None]] = []
+    for group in weighted:
+        if group is not general:
+            size = _compressed_group(block, group["weights"], ()).bytes_per_weight
+            others += [(target, size) for target in _names(group.get("targets")) if target != "Linear"]
+    if general is None and others:
+        others.append(("re:.*", None))  # what no group names is not quantized
+    return replace(quant, overrides=tuple(others))
+
+
+def _compressed_group(block: Mapping[str, Any], weights: Mapping[str, Any], ignored: tuple[str, ...]) -> Quant:
     bits = _int(weights.get("num_bits")) or 8
     size = _int(weights.get("group_size"))
     kind = str(weights.get("type") or "int")
@@ -163,6 +192,23 @@ def _compressed_weights(block: Mapping[str, Any], ignored: tuple[str, ...]) -> Q
     return Quant("compressed-tensors", text, int_bytes(bits, size, not symmetric), bits, size, ignored=ignored)
 
 
+_MODELOPT = {"FP8": 1.0, "MXFP8": 1 + 1 / 32, "NVFP4": 0.5 + 1 / 16, "W4A16_NVFP4": 0.5 + 1 / 16, "MXFP4": 0.5 + 1 / 32, "W4A8_AWQ": int_bytes(4, 128), "INT4_AWQ": int_bytes(4, 128)}
+
+
+def _modelopt_layers(table: Any) -> tuple[tuple[str, float | None], ...]:
+    """Which module is held in which way, in a checkpoint of mixed precision; the rest is unquantized."""
+    if not isinstance(table, Mapping):
+        return ()
+    names: dict[float, list[str]] = {}
+    for name, setting in table.items():
+        algo = str(setting.get("quant_algo") if isinstance(setting, Mapping) else setting).upper()
+        size = next((_MODELOPT[k] for k in sorted(_MODELOPT, key=len, reverse=True) if k in algo), None)
+        if isinstance(name, str) and size is not None and not re.search(r"experts\.[1-9]\d*\.", name):
+            names.setdefault(size, []).append(name)
+    out: list[tuple[str, float | None]] = [(name, size) for size, group in names.items() for name in group]
+    return (*out, ("re:.*", None)) if out else ()
+
+
 def _modelopt(block: Mapping[str, Any]) -> Quant:
     algo = str(block.get("quant_algo") or "").upper()
     ignored = _names(block.get("exclude_modules") or block.get("ignore"))
@@ -172,7 +218,10 @@ def _modelopt(block: Mapping[str, Any]) -> Quant:
         mixed = "MXFP8" if "MXFP8" in algo else "NVFP4"
         return Quant("modelopt_fp4", mixed, 0.5 + 1 / 16, 4, 16, ignored=ignored, kv_cache_dtype=kv_dtype)
     if "MIXED" in algo:
-        return Quant("modelopt_mixed", "mixed precision", None, None, ignored=ignored, kv_cache_dtype=kv_dtype)
+        rules = _modelopt_layers(block.get("quantized_layers"))
+        if not rules:
+            return Quant("modelopt_mixed", "mixed precision", None, None, ignored=ignored, kv_cache_dtype=kv_dtype)
+        return Quant("modelopt_mixed", "mixed precision", _MODELOPT["FP8"], 8, ignored=ignored, kv_cache_dtype=kv_dtype, overrides=rules)
     if "MXFP8" in algo:
         return Quant("modelopt_mxfp8", "MXFP8", 1 + 1 / 32, 8, 32, ignored=ignored, kv_cache_dtype=kv_dtype)
     return Quant("modelopt", algo or "FP8", 1.0, 8, ignored=ignored, kv_cache_dtype=kv_dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from wizard.models.arch import Arch, Weight
 from wizard.models.quant import Quant
@@ -15,8 +16,13 @@ DTYPE_BYTES = {"float32": 4.0, "float": 4.0, "float16": 2.0, "half": 2.0, "bfloa
 NEVER_QUANTIZED = {"embedding", "lm_head", "other", "router", "vision", "audio"}
 
 
-def element_bytes(weight: Weight, quant: Quant, dtype_bytes: float, exempt: frozenset[str] = frozenset()) -> float:
-    """Bytes of one element of ``weight`` as held on the GPU; ``exempt`` are the names left unquantized in its layer."""
+# What a checkpoint says of single projections of one layer: (our name, bytes of a weight; None: unquantized).
+Rules = frozenset[tuple[str, float | None]]
+NO_RULES: Rules = frozenset()
+
+
+def element_bytes(weight: Weight, quant: Quant, dtype_bytes: float, rules: Rules = NO_RULES) -> float:
+    """Bytes of one element of ``weight`` as held on the GPU; ``rules`` are those of its layer."""
     if weight.dtype_bytes is not None:
         return weight.dtype_bytes
     if weight.kind == "lm_head" and quant.lm_head and quant.bytes_per_weight is not None and weight.cols > 1:
@@ -27,7 +33,10 @@ def element_bytes(weight: Weight, quant: Quant, dtype_bytes: float, exempt: froz
         return dtype_bytes
     if weight.kind == "mtp" and any("mtp" in name for name in quant.ignored):
         return dtype_bytes
-    return dtype_bytes if weight.name in exempt else quant.bytes_per_weight
+    for name, size in rules:
+        if name == weight.name:
+            return dtype_bytes if size is None else size
+    return quant.bytes_per_weight
 
 
 # our names of projections -> the modules of a layer that they hold, as checkpoints name them
@@ -52,20 +61,48 @@ _MODULES: dict[str, tuple[str, ...]] = {
 _PREFIXES = ("model.layers.{i}.", "model.language_model.layers.{i}.", "language_model.model.layers.{i}.", "backbone.layers.{i}.")
 
 
+def layer_rules(quant: Quant, layers: int) -> tuple[Rules, ...]:
+    """For every layer what the checkpoint says of its projections: left unquantized, or quantized in another way."""
+    exempt = exemptions(quant, layers)
+    if not quant.overrides or quant.bytes_per_weight is None:
+        kept: dict[frozenset[str], Rules] = {}
+        return tuple(kept.setdefault(names, frozenset((name, None) for name in names)) for names in exempt)
+    out = []
+    found = [(matched, size) for pattern, size in quant.overrides for matched in (_named(pattern, layers),)]
+    for i in range(layers):
+        rules: dict[str, float | None] = dict.fromkeys(exempt[i])
+        for matched, size in found:
+            for name in matched[i]:
+                rules.setdefault(name, size)
+        out.append(frozenset(rules.items()))
+    return tuple(out)
+
+
 def exemptions(quant: Quant, layers: int) -> tuple[frozenset[str], ...]:
     """For every layer the names (of :data:`_MODULES`) that the checkpoint leaves unquantized."""
     if not quant.ignored or quant.bytes_per_weight is None:
         return (frozenset(),) * layers
-    tests = [_matcher(pattern) for pattern in quant.ignored]
+    return _matching(quant.ignored, layers)
+
+
+def _named(pattern: str, layers: int) -> tuple[frozenset[str], ...]:
+    return _matching((pattern,), layers)
+
+
+@lru_cache(maxsize=512)
+def _matching(patterns: tuple[str, ...], layers: int) -> tuple[frozenset[str], ...]:
+    """For every layer the names whose modules one of the patterns names."""
     by_number: dict[int, list[Callable[[str], bool]]] = {}
     general: list[Callable[[str], bool]] = []
-    for pattern, test in zip(quant.ignored, tests, strict=True):
+    for pattern in patterns:
+        if re.search(r"experts\.[1-9]\d*\.", pattern):
+            continue  # all experts of a layer are held alike: the first speaks for them
         number = re.search(r"layers\.(\d+)(?:\.|$)", pattern) if not pattern.startswith("re:") else None
         if number is not None:
-            by_number.setdefault(int(number.group(1)), []).append(test)
+            by_number.setdefault(int(number.group(1)), []).append(_matcher(pattern))
         else:
-            general.append(test)
-    plain = _exempt_in(0, general) if not any(p.startswith("re:") and re.search(r"\d", p) for p in quant.ignored) else None
+            general.append(_matcher(pattern))
+    plain = _exempt_in(0, general) if not any(p.startswith("re:") and re.search(r"\d", p) for p in patterns) else None
     out: list[frozenset[str]] = []
     for i in range(layers):
         common = plain if plain is not None else _exempt_in(i, general)
@@ -105,19 +142,19 @@ def by_kind(arch: Arch, quant: Quant, dtype_bytes: float) -> dict[str, int]:
     """Bytes of all weights that a checkpoint of ``arch`` holds, by kind (router counts as "other")."""
     totals: dict[str, float] = {}
 
-    def count(weights: Iterable[Weight], exempt: frozenset[str] = frozenset()) -> dict[str, float]:
+    def count(weights: Iterable[Weight], rules: Rules = NO_RULES) -> dict[str, float]:
         out: dict[str, float] = {}
         for weight in weights:
             kind = "other" if weight.kind == "router" else weight.kind
-            out[kind] = out.get(kind, 0.0) + weight.elements * element_bytes(weight, quant, dtype_bytes, exempt)
+            out[kind] = out.get(kind, 0.0) + weight.elements * element_bytes(weight, quant, dtype_bytes, rules)
         return out
 
-    memo: dict[tuple[int, frozenset[str]], dict[str, float]] = {}
+    memo: dict[tuple[int, Rules], dict[str, float]] = {}
     parts = [count((*arch.embedding, *arch.head, *arch.extra, *arch.mtp))]
-    for block, exempt in zip(arch.blocks, exemptions(quant, len(arch.blocks)), strict=True):
-        key = (id(block.weights), exempt)
+    for block, rules in zip(arch.blocks, layer_rules(quant, len(arch.blocks)), strict=True):
+        key = (id(block.weights), rules)
         if key not in memo:
-            memo[key] = count(block.weights, exempt)
+            memo[key] = count(block.weights, rules)
         parts.append(memo[key])
     for part in parts:
         for kind, size in part.items():
