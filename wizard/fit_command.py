@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wizard import columns
 from wizard.counts import number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.fit_settings import apply_settings, share_of
-from wizard.fit_types import Calibration, FitRequest, FitResult, Interval
+from wizard.fit_types import LINE_NAMES, Calibration, FitRequest, FitResult, Interval
 from wizard.i18n import _
 
 if TYPE_CHECKING:
@@ -357,20 +358,14 @@ def bar(result: FitResult, total_bytes: int, width: int = 60) -> str:
 
 def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration: Calibration | None = None) -> list[str]:
     """The answer for people, at most 79 columns where figures allow."""
-    import textwrap
-
-    names = {
-        "weights": _("weights"), "activation": _("activation"), "non_torch": _("outside PyTorch"), "cuda_graph": _("CUDA graphs"), "lora": _("LoRA slots"),
-        "draft": _("draft model"), "kv_cache": _("KV cache"), "held_by_others": _("held by others"),
-    }  # fmt: skip
     card = request.gpu_name or _("GPU")
     split = request.tensor_parallel_size * request.pipeline_parallel_size * request.data_parallel_size
     head = _("{model} on {n} x {gpu} ({total:.1f} GiB), vLLM {release}, utilization {u:.2f} ({why})")
-    out = textwrap.wrap(head.format(model=info.repo_id or info.source, n=split, gpu=card, total=request.gpu_total_bytes / GIB, release=request.release, u=result.utilization, why=result.utilization_reason), 79)
+    out = columns.wrap(head.format(model=info.repo_id or info.source, n=split, gpu=card, total=request.gpu_total_bytes / GIB, release=request.release, u=result.utilization, why=result.utilization_reason), 79)
     out.append("")
     for line in result.lines:
-        out.append(f"  {LETTERS.get(line.key, '?')} {names.get(line.key, line.key):<18}{line.bytes / GIB:>8.2f} GiB  ")
-        out += ["      " + part for part in textwrap.wrap(line.reason, 73)]
+        out.append(f"  {LETTERS.get(line.key, '?')} {columns.pad(_(LINE_NAMES.get(line.key, line.key)), 18)}{line.bytes / GIB:>8.2f} GiB  ")
+        out += columns.wrap(line.reason, 79, "      ", "      ")
     out += ["", "  " + bar(result, request.gpu_total_bytes), ""]
     tokens = result.kv_cache_tokens
     if result.certain and tokens.best:
@@ -388,13 +383,13 @@ def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration
     else:
         out.append(_("It does not fit."))
     for problem in result.problems:
-        out += textwrap.wrap("- " + problem, 79, subsequent_indent="  ")
+        out += columns.wrap(problem, 79, "- ", "  ")
     if result.ways_out:
         out.append(_("Ways out:"))
         for number, way in enumerate(result.ways_out, 1):
-            out += textwrap.wrap(f"{number}. {way.text}", 79, subsequent_indent="   ")
+            out += columns.wrap(way.text, 79, f"{number}. ", "   ")
     if calibration is not None:
         out.append(_("Figures measured on this machine are used."))
     for note in result.notes:
-        out += textwrap.wrap(_("note: {text}").format(text=note), 79, subsequent_indent="  ")
+        out += columns.wrap(_("note: {text}").format(text=note), 79, "", "  ")
     return out

@@ -411,7 +411,7 @@ def _lines(
     profile = side.profile
     tp, pp = request.tensor_parallel_size, request.pipeline_parallel_size
     shared = _(" on each of {n} GPUs").format(n=tp * pp) if tp * pp > 1 else ""
-    reason = _("weights{shared}, {source}").format(shared=shared, source=info.weight_source or _("size not known"))
+    reason = _("weights{shared}, {source}").format(shared=shared, source=_(info.weight_source) if info.weight_source else _("size not known"))
     peak = _("peak of vLLM's profiling run: {seqs} sequences, {tokens} tokens a step, vocabulary {vocab}").format(seqs=batch.seqs, tokens=batch.tokens, vocab=info.vocab_size or 0)
     lines = [Line("weights", side.weights, reason, info.weight_source)]
     if profile is not None and profile.dominated_by == "vision":

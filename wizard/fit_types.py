@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from wizard.i18n import N_
+
+# What the lines of the budget are called, by ``Line.key``; translated where they are shown.
+LINE_NAMES = {
+    "weights": N_("weights"),
+    "activation": N_("activation"),
+    "non_torch": N_("outside PyTorch"),
+    "cuda_graph": N_("CUDA graphs"),
+    "lora": N_("LoRA slots"),
+    "draft": N_("draft model"),
+    "kv_cache": N_("KV cache"),
+    "held_by_others": N_("held by others"),
+}
+
 
 @dataclass(frozen=True)
 class FitRequest:

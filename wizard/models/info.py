@@ -9,6 +9,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from wizard.i18n import N_
+
+# Where the size of the weights comes from (``ModelInfo.weight_source``); translated where it is shown.
+WEIGHT_SOURCES = (
+    N_("safetensors headers"), N_("GGUF header"), N_("index"), N_("file sizes"), N_("recipe"), N_("computed from config"),
+)  # fmt: skip
+
 
 class LayerKind(str, Enum):
     """How a layer keeps its state between tokens; decides its KV bytes."""
