@@ -162,3 +162,27 @@ def ngettext(singular: str, plural: str, n: int) -> str:
 def N_(message: str) -> str:
     """Mark a text for translation without translating it now."""
     return message
+
+
+def clause(text: str) -> str:
+    """``text`` without its full stop, to stand within a sentence."""
+    return text.strip().rstrip(".。")
+
+
+def sentence(text: str) -> str:
+    """``text`` as a sentence of its own: a capital first, a full stop of its script last."""
+    text = text.strip()
+    if not text or text.endswith((".", ":", "!", "?", "。", "：", "！", "？")):
+        stop = ""
+    else:
+        stop = "。" if any("\u4e00" <= c <= "\u9fff" for c in text) else "."
+    start = text if text.startswith("vLLM") else text[:1].upper() + text[1:]
+    return start + stop
+
+
+def sentences(*parts: str) -> str:
+    """Sentences after one another; no blank follows a full-width stop."""
+    made = ""
+    for part in (p for p in parts if p):
+        made += part if not made or made.endswith(("。", "：", "！", "？", "\n")) else " " + part
+    return made

@@ -452,7 +452,7 @@ def memory_text(uses: list[MemoryUse]) -> str:
 def check_line(check: Check) -> str:
     """One answered question."""
     names = {
-        "models": _("Models"), "answer": _("Answer"), "image": _("Image"), "adapter": _("Adapter"),
+        "models": _("Models"), "answer": _("Answer"), "image": _("Picture"), "adapter": _("Adapter"),
         "embedding": _("Embedding"), "score": _("Score"), "transcription": _("Transcription"),
     }  # fmt: skip
     head = f"  {columns.pad(names.get(check.name, check.name), 20)}{check.seconds:>8.1f} s  "

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wizard.i18n import N_, _
+from wizard.i18n import _
 
 if TYPE_CHECKING:
     from wizard.launch.target import Target
@@ -21,8 +21,9 @@ SHORT_S = 15.0
 ANSWER_TOKENS = 16
 IMAGE_PIXELS = 64  # a side; some processors refuse much smaller ones
 MAX_ANSWER_BYTES = 4 << 20
-PROMPT = N_("Say hello in one short sentence.")
-IMAGE_PROMPT = N_("Which colour is this picture?")
+# Sent to the model, in the language that every model was trained on: not translated.
+PROMPT = "Say hello in one short sentence."
+IMAGE_PROMPT = "Which colour is this picture?"
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,14 @@ def prove(target: Target, api_key: str | None = None, on_check: Callable[[Check]
 
 
 def _text_answer(url: str, model: str, api_key: str | None) -> str:
-    body = {"model": model, "messages": [{"role": "user", "content": _(PROMPT)}], "max_tokens": ANSWER_TOKENS}
+    body = {"model": model, "messages": [{"role": "user", "content": PROMPT}], "max_tokens": ANSWER_TOKENS}
     try:
         return _chat_text(_ask(url, "/v1/chat/completions", body, api_key, ANSWER_S))
     except RequestFailed as error:
         # A base model has no chat template: it completes text instead.
         if error.status not in (400, 404, 405, 500, 501) or ("template" not in str(error).lower() and error.status != 404):
             raise
-    body = {"model": model, "prompt": _(PROMPT), "max_tokens": ANSWER_TOKENS}
+    body = {"model": model, "prompt": PROMPT, "max_tokens": ANSWER_TOKENS}
     data = _ask(url, "/v1/completions", body, api_key, ANSWER_S)
     return _first_choice(data).get("text") or _no_text(data)
 
@@ -121,13 +122,13 @@ def _adapter_answer(url: str, adapter: str, models: list[str], api_key: str | No
 
 def _image_answer(url: str, model: str, api_key: str | None) -> str:
     picture = "data:image/png;base64," + base64.b64encode(red_png(IMAGE_PIXELS)).decode()
-    parts = [{"type": "image_url", "image_url": {"url": picture}}, {"type": "text", "text": _(IMAGE_PROMPT)}]
+    parts = [{"type": "image_url", "image_url": {"url": picture}}, {"type": "text", "text": IMAGE_PROMPT}]
     body = {"model": model, "messages": [{"role": "user", "content": parts}], "max_tokens": ANSWER_TOKENS}
     return _chat_text(_ask(url, "/v1/chat/completions", body, api_key, ANSWER_S))
 
 
 def _embedding(url: str, model: str, api_key: str | None) -> str:
-    data = _ask(url, "/v1/embeddings", {"model": model, "input": _(PROMPT)}, api_key, ANSWER_S)
+    data = _ask(url, "/v1/embeddings", {"model": model, "input": PROMPT}, api_key, ANSWER_S)
     rows = data.get("data") if isinstance(data, dict) else None
     vector = rows[0].get("embedding") if isinstance(rows, list) and rows and isinstance(rows[0], dict) else None
     if not isinstance(vector, list) or not vector:
@@ -137,9 +138,9 @@ def _embedding(url: str, model: str, api_key: str | None) -> str:
 
 def _score(url: str, model: str, task: str, api_key: str | None) -> str:
     if task == "classify":
-        data = _ask(url, "/classify", {"model": model, "input": [_(PROMPT)]}, api_key, ANSWER_S)
+        data = _ask(url, "/classify", {"model": model, "input": [PROMPT]}, api_key, ANSWER_S)
     else:
-        body = {"model": model, "query": _("greeting"), "documents": [_(PROMPT)]}
+        body = {"model": model, "query": "greeting", "documents": [PROMPT]}
         data = _ask(url, "/v1/rerank", body, api_key, ANSWER_S)
     rows = (data.get("results") or data.get("data")) if isinstance(data, dict) else None
     if not isinstance(rows, list) or not rows:
@@ -261,19 +262,19 @@ def ready_made(target: Target, model: str, with_key: bool) -> tuple[str, str]:
     base = f"{target.url}/v1"
     insecure = " --insecure" if target.scheme == "https" else ""
     if target.task == "generate":
-        body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": _(PROMPT)}]}
+        body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": PROMPT}]}
         path = "/chat/completions"
-        call = f"client.chat.completions.create(model={model!r}, messages=[{{'role': 'user', 'content': {_(PROMPT)!r}}}])"
+        call = f"client.chat.completions.create(model={model!r}, messages=[{{'role': 'user', 'content': {PROMPT!r}}}])"
         shown = "answer.choices[0].message.content"
     elif target.task == "transcribe":
         curl = f"curl -s{insecure} {base}/audio/transcriptions{key} -F model={_quoted(model)} -F file=@speech.wav"
         call, shown = f"client.audio.transcriptions.create(model={model!r}, file=open('speech.wav', 'rb'))", "answer.text"
         return curl, _python(base, with_key, call, shown)
     elif target.task == "embed":
-        body, path = {"model": model, "input": _(PROMPT)}, "/embeddings"
-        call, shown = f"client.embeddings.create(model={model!r}, input={_(PROMPT)!r})", "len(answer.data[0].embedding)"
+        body, path = {"model": model, "input": PROMPT}, "/embeddings"
+        call, shown = f"client.embeddings.create(model={model!r}, input={PROMPT!r})", "len(answer.data[0].embedding)"
     else:
-        body = {"model": model, "query": _("greeting"), "documents": [_(PROMPT)]}
+        body = {"model": model, "query": "greeting", "documents": [PROMPT]}
         curl = f"curl -s{insecure} {base}/rerank{key} -H 'Content-Type: application/json' -d {_quoted(json.dumps(body, ensure_ascii=False))}"
         return curl, ""
     curl = f"curl -s{insecure} {base}{path}{key} -H 'Content-Type: application/json' -d {_quoted(json.dumps(body, ensure_ascii=False))}"

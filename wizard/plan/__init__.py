@@ -11,7 +11,7 @@ from wizard.facts import MountKind, Severity
 from wizard.fit import ways_out
 from wizard.fit_layout import layout_of, tp_problem
 from wizard.fit_types import FitResult
-from wizard.i18n import _
+from wizard.i18n import _, sentence
 from wizard.models.info import LoraAdapter, ModelInfo
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
@@ -358,7 +358,7 @@ def _choose_model(
         draft.block(
             "model_unsupported",
             _("This model cannot run on this machine."),
-            against[:1].upper() + against[1:] + ".",
+            sentence(against),
         )
     return info, recipe_for(session, info), found
 
@@ -700,7 +700,7 @@ def _check_layout(draft: Draft, info: ModelInfo, bed: Bed, sized: Sized) -> None
     one = next(n for n in range(layout.tp, 0, -1) if tp_problem(info, n, expert_parallel=layout.ep) is None)
     draft.block(
         "tp_not_dividing",
-        rt._sentence(wrong),
+        sentence(wrong),
         _("Take a tensor parallel size that divides them, such as {one}.").format(one=one),
     )
 
@@ -728,13 +728,13 @@ def _judge_fit(
         draft.warn(
             "cpu_offload",
             _("A part of the weights stays in RAM; answers come much slower."),
-            rt._sentence(sized.values["cpu_offload_gb"][1]),
+            sentence(sized.values["cpu_offload_gb"][1]),
         )
     if not result.certain:
         draft.warn(
             "fit_uncertain",
             _("How much memory this model needs is not certain."),
-            rt._sentence("; ".join(result.notes)),
+            sentence("; ".join(result.notes)),
         )
     if result.fits:
         return result
@@ -748,7 +748,7 @@ def _judge_fit(
         ram_free_bytes=bed.ram_free_bytes,
     )
     result = replace(result, ways_out=found)
-    detail = rt._sentence(" ".join(result.problems) or _("It is larger than the memory that is free."))
+    detail = sentence(" ".join(result.problems) or _("It is larger than the memory that is free."))
     if result.ways_out:
         detail += " " + _("Ways out: {ways}.").format(ways="; ".join(w.text for w in result.ways_out))
     if info.weight_bytes is None:
@@ -758,7 +758,7 @@ def _judge_fit(
     elif _is_spread(draft):
         draft.warn("does_not_fit_one", _("The model does not surely fit this machine alone: it is spread."), detail)
     else:
-        draft.block("does_not_fit", _("The model does not surely fit."), detail)
+        draft.block("does_not_fit", _("The model may not fit."), detail)
     return result
 
 

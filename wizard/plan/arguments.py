@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from wizard import releases
-from wizard.i18n import _
+from wizard.i18n import _, clause, sentence
 from wizard.models.info import ModelInfo
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
@@ -243,7 +243,7 @@ def _from_recipe(command: Command, draft: Draft, made: RecipeArgs | None) -> Non
     for left in made.left_out:
         instead = " " + _("Instead: {words}.").format(words=" ".join(left.instead)) if left.instead else ""
         draft.notes.append(
-            _("The recipe's {what} is left out: {why}.").format(what=left.what, why=left.why.rstrip("."))
+            _("The recipe's {what} is left out: {why}.").format(what=left.what, why=clause(left.why))
             + instead
         )
 
@@ -373,7 +373,7 @@ def _formats(
                 _("{what} is left out.").format(
                     what=_("Tool calling") if key == "tools" else _("Separating the reasoning")
                 ),
-                missing[:1].upper() + missing[1:] + ".",
+                sentence(missing),
             )
         elif on and key == "tools" and parser is not None:
             command.put("enable_auto_tool_choice", (), _("lets the model decide when to call a tool"))

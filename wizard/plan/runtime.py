@@ -10,7 +10,7 @@ from functools import lru_cache
 from wizard import releases
 from wizard.errors import BadInput
 from wizard.facts import Machine, SystemKind, Vendor
-from wizard.i18n import _, language
+from wizard.i18n import _, clause, language, sentence, sentences
 from wizard.models.info import ModelInfo
 from wizard.plan.draft import Draft
 from wizard.plan_types import Choice
@@ -98,7 +98,7 @@ def choose_runtime(draft: Draft, device: str) -> str:
         reason = _("the official image holds everything that vLLM needs, and Docker answers here")
     elif local_no is None:
         proposed = "local"
-        reason = _("{why}, so vLLM runs from a local environment").format(why=docker_no.rstrip("."))
+        reason = _("{why}, so vLLM runs from a local environment").format(why=clause(docker_no))
     else:
         proposed = "docker"
         reason = _("nothing here can run vLLM yet")
@@ -132,7 +132,7 @@ def choose_runtime(draft: Draft, device: str) -> str:
         draft.block(
             "no_runtime",
             _("Nothing here can run vLLM yet."),
-            _sentence(docker_no) + " " + _sentence(local_no),
+            sentences(sentence(docker_no), sentence(local_no)),
         )
     elif objection is not None:
         draft.block(
@@ -159,7 +159,7 @@ def docker_objection(machine: Machine, device: str) -> str | None:
         return _("Docker is not installed here")
     if not docker.engine.known:
         return _("Docker does not answer ({reason})").format(
-            reason=docker.engine.reason.rstrip(".") or _("no reason given")
+            reason=clause(docker.engine.reason) or _("no reason given")
         )
     if device == "nvidia" and docker.nvidia_runtime.value is False:
         return _("Docker has no NVIDIA runtime (NVIDIA Container Toolkit)")
@@ -323,7 +323,7 @@ def choose_release(draft: Draft, needs: Needs) -> tuple[Release | None, tuple[Kn
             draft.block(
                 objection.code,
                 _("vLLM {version} cannot be used here.").format(version=release.version),
-                _sentence(objection.text),
+                sentence(objection.text),
             )
         elif objection.code == "recipe_minimum" or objection.code.startswith("avoid:"):
             draft.warn(
@@ -353,12 +353,12 @@ def _propose(versions: list[str], needs: Needs) -> tuple[str | None, str]:
             continue
         if version == newest or not first_reason:
             return version, _("the newest release, and nothing speaks against it")
-        return version, _("the newest that works here: against {newest} speaks that {why}").format(
+        return version, _("the newest that works here; not {newest}, because {why}").format(
             newest=newest, why=first_reason
         )
     if fallback is not None:
         return fallback[0], _("the newest that can work here, though {why}").format(why=fallback[1])
-    return None, _sentence(first_reason)
+    return None, sentence(first_reason)
 
 
 def _release_choices(versions: list[str], needs: Needs, proposed: str, current: str) -> tuple[Choice, ...]:
@@ -379,12 +379,6 @@ def _release_choices(versions: list[str], needs: Needs, proposed: str, current: 
             note = (_("newest") + "; " + note) if note else _("newest")
         out.append(Choice(version, version, note, against, version == proposed, any(o.hard for o in found)))
     return tuple(out)
-
-
-def _sentence(text: str) -> str:
-    text = text.strip()
-    start = text if text.startswith("vLLM") else text[:1].upper() + text[1:]
-    return start + ("" if text.endswith((".", ":")) else ".") if text else ""
 
 
 def image_of(draft: Draft, release: Release | None, needs: Needs) -> tuple[ImageInfo | None, str | None]:

@@ -114,7 +114,7 @@ def checks(shown: Shown, glyphs: Glyphs, width: int) -> list[Content]:
 
 def _check_line(check: Check, glyphs: Glyphs, width: int) -> Content:
     names = {
-        "models": _("Models"), "answer": _("Answer"), "image": _("Image"), "adapter": _("Adapter"),
+        "models": _("Models"), "answer": _("Answer"), "image": _("Picture"), "adapter": _("Adapter"),
         "embedding": _("Embedding"), "score": _("Score"), "transcription": _("Transcription"),
     }  # fmt: skip
     about = f"{check.about}: " if check.name in ("adapter", "image") and check.about else ""

@@ -15,7 +15,7 @@ from textual.content import Content
 
 from wizard.faces.tui.look import Glyphs
 from wizard.facts import Problem, Severity
-from wizard.i18n import N_, _
+from wizard.i18n import N_, _, sentence
 
 if TYPE_CHECKING:
     from wizard.fit_types import FitResult
@@ -234,7 +234,7 @@ def _memory_sentence(plan: Plan, fit: FitResult) -> str:
     text = _("The KV cache holds about {tokens:,} tokens").format(tokens=int(fit.kv_cache_tokens.best))
     if fit.max_model_len and fit.concurrency:
         text += _(": {n:.1f} requests of {length:,}").format(n=fit.concurrency, length=fit.max_model_len)
-    return text + "."
+    return sentence(text)
 
 
 # -- command ----------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def _driver(machine: Machine) -> list[Problem]:
         return []
     made_for = next(((last, cuda) for last, cuda, least in IMAGES if numbers[0] >= least), None)
     if dropped:
-        title = _("The NVIDIA driver {driver} is older than the last image for this GPU wants").format(
+        title = _("The NVIDIA driver {driver} is too old for the last image that supports this GPU").format(
             driver=driver
         )
     else:
