@@ -384,3 +384,38 @@ def test_any_order_of_pieces_is_answered(pieces: list[str], between: str) -> Non
     for finding in found.findings:
         assert finding.confidence in ("high", "medium", "low")
         assert finding.line is None or finding.line in between.join(pieces)
+
+
+# -- what is told twice, and by whom ---------------------------------------------------------------------------
+
+
+def test_a_message_that_comes_first_alone_keeps_the_place_it_came_from() -> None:
+    """Releases up to 0.10 log the message, then its traceback."""
+    frame = ("/home/user/.cache/huggingface/modules/transformers_modules/x/modeling_x.py", "forward", "self.y(z)")
+    line = "ERROR 11-05 03:12:46 engine.py:366] "
+    log = line + "AttributeError: 'Cache' object has no attribute 'seen'\n" + traceback(line, "AttributeError: 'Cache' object has no attribute 'seen'", frame)
+    assert cause(log) == ("remote_code_incompatible", line + "AttributeError: 'Cache' object has no attribute 'seen'")
+
+
+def test_a_person_who_mentions_another_error_below_the_log() -> None:
+    log = traceback(ENGINE, "ValueError: max_cpu_loras (1) must be >= max_loras (4).") + "\nAny idea? Similar to RuntimeError: CUDA error: an illegal memory access was encountered elsewhere."
+    assert cause(log)[0] == "unsupported_feature_combo"
+
+
+def test_an_exception_that_is_named_by_its_ending_alone() -> None:
+    assert cause("torch._dynamo.exc.Unsupported: call_method X")[0] == "vllm_internal_bug"
+    assert told("Warning: something\nError: is a word").findings == []
+
+
+def test_the_start_script_says_what_is_wrong_and_what_to_do() -> None:
+    found = told("vllm-1  | launch.sh: Port 8000 is in use already.\nvllm-1  |   ss -ltnp | grep :8000\nvllm-1  | bye").findings[0]
+    assert (found.cause, found.confidence) == ("port_in_use", "high")
+    assert [f.summary for f in found.fixes] == ["ss -ltnp | grep :8000"]
+    assert found.title == "Port 8000 is in use already."
+
+
+def test_facts_stand_on_any_line_of_a_run() -> None:
+    shell = "$ vllm serve \\\n  /home/user/m/Grün --port 8000\n"
+    assert told(shell + "RuntimeError: UVA is not available").model == "/home/user/m/Grün"
+    banner = told(BANNER + "\n(APIServer pid=1) ERROR 11-05 03:12:46 [a.py:1] x").release
+    assert banner == "0.31.0"

@@ -159,12 +159,10 @@ def test_a_port_that_is_taken_meanwhile_is_exchanged(made, host):
         ("launch.sh: something else", "script_check_failed"),
     ],
 )
-def test_what_the_script_itself_says(line, cause):
-    found = repair.script_finding(f"Starting\n\n{line}\n  ss -ltnp\nmore\n")
-    assert found is not None
-    assert (found.cause, found.line, found.line_number) == (cause, line, 3)
-    assert [f.summary for f in found.fixes] == ["ss -ltnp"]
-    assert repair.script_finding("(APIServer pid=1) launch.sh: no\n") is None
+def test_what_the_script_itself_says(line, cause, host):
+    findings = repair.examine(f"Starting\n\n{line}\n  ss -ltnp\nmore\n", None, host).findings
+    assert [(f.cause, f.line, f.line_number) for f in findings] == [(cause, line, 3)]
+    assert [f.summary for f in findings[0].fixes] == ["ss -ltnp"]
 
 
 def test_an_environment_with_another_release_is_planned_for(made, host, environment):

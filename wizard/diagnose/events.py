@@ -88,7 +88,7 @@ class Event:
     it belongs to, ``link`` says how it follows the one before ("cause" or "context").
     """
 
-    __slots__ = ("bare", "chain", "frames", "has_traceback", "index", "kind", "level", "link", "name", "next_index", "proc", "text", "type")
+    __slots__ = ("bare", "chain", "frames", "has_traceback", "index", "kind", "level", "link", "name", "next_index", "proc", "text", "times", "type")
 
     def __init__(self, kind: str, index: int, text: str, parsed: Parsed) -> None:
         self.kind = kind
@@ -104,6 +104,7 @@ class Event:
         self.bare = False
         self.has_traceback = False
         self.next_index = -1  # first continued line of the message
+        self.times = 1
 
 
 class _Stream:
@@ -142,7 +143,7 @@ class Collector:
         self.events: list[Event] = []
         self._streams: dict[str, _Stream] = {}
         self._chains = 0
-        self._seen: dict[tuple[str, str], int] = {}
+        self._seen: dict[tuple[str, str], Event] = {}
 
     def feed(self, index: int, raw: str) -> None:
         line = parse(raw)
@@ -331,7 +332,7 @@ class Collector:
         if kind == PLAIN and (text.startswith("import ") or (text.startswith("from ") and " import " in text)):
             return  # a script that was pasted along
         event = Event(kind, index, text, line)
-        if kind == PLAIN:
+        if kind == PLAIN or (kind == TOOL and _is_prose(text)):
             quoted = _QUOTED.search(text) if ": " in text else None
             if quoted is not None:
                 event.kind, event.type = PROSE, quoted["type"]
@@ -340,17 +341,29 @@ class Collector:
     def _add(self, event: Event) -> None:
         # The same words again, as every worker and every layer prints them, tell nothing new.
         key = (event.kind, event.text)
-        if key in self._seen:
-            self._seen[key] += 1
+        known = self._seen.get(key)
+        if known is not None:
+            known.times += 1
+            if event.frames and not known.frames:
+                # Told first by its message alone, then with where it came from.
+                known.frames, known.has_traceback = event.frames, event.has_traceback
+                known.chain, known.link = event.chain, event.link
             return
         if len(self._seen) >= MAX_EVENTS_A_RUN:
             return
-        self._seen[key] = 1
+        self._seen[key] = event
         self.events.append(event)
 
     def count(self, event: Event) -> int:
         """How often the same message came."""
-        return self._seen.get((event.kind, event.text), 1)
+        known = self._seen.get((event.kind, event.text))
+        return known.times if known is not None else 1
+
+
+def _is_prose(text: str) -> bool:
+    """Words of a person rather than of a program, as far as the beginning tells."""
+    words = text.split(None, 3)[:3]
+    return len(words) == 3 and all(word.strip(",.?!'\"`").isalpha() for word in words)
 
 
 def _is_exception(text: str) -> bool:

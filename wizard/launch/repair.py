@@ -6,6 +6,7 @@ tried before in this round: so the loop ends by itself.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
