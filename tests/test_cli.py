@@ -40,7 +40,10 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, text.splitlines())) <= 88
     for words in (["--version"], ["-V"], ["--lang", "en", "--version"]):
         assert main(words) == 0
-        assert capsys.readouterr().out.split()[:2] == ["vllm-wizard", __version__]
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].split() == ["vllm-wizard", __version__]
+        assert [line.partition(":")[0] for line in lines[1:]] == ["catalogue", "rules of the diagnosis", "recipes"]
+        assert not any("(?)" in line for line in lines)
 
 
 @pytest.mark.parametrize("name", [n for n, _help, _where in options.COMMANDS])
@@ -381,6 +384,9 @@ def test_bash_completion_works(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         (["generate", "--apply"], "--apply-wslconfig"),
         (["plan", "--runtime", ""], "docker local"),
         (["--set", "max_model"], "max_model_len="),
+        (["--lang", ""], "en zh_CN"),
+        (["plan", "--release", "0.33"], "0.33.0"),
+        (["help", "mirr"], "mirrors"),
     ):
         words = " ".join(f"'{w}'" for w in ["vllm-wizard", *line])
         done = subprocess.run(

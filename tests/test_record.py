@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from wizard.errors import BadInput, WizardError
 from wizard.host import CommandResult, FakeHost, Host, RealHost
 from wizard.probes import report, run_all
+from wizard.probes.problems import find_problems
 from wizard.record import record
 from wizard.scrub import Scrubber, is_secret
 
@@ -248,6 +250,26 @@ def test_the_summary_holds_no_names(tmp_path: Path) -> None:
     assert "driver_too_old" in text
     assert "Start-Process https://www.nvidia.com/drivers" in text
     assert not any(line != line.rstrip() for line in text.splitlines())
+
+
+def test_the_summary_holds_no_names_of_other_computers() -> None:
+    machine = run_all(FakeHost(Path(__file__).parent / "machines" / "native-rtx5090"))
+    remote = dataclasses.replace(machine.docker, remote="ssh://zaphod.example")
+    problems = find_problems(dataclasses.replace(machine, docker=remote))
+    text = report.text(dataclasses.replace(machine, docker=remote, problems=problems))
+    assert "docker_remote" in text
+    assert "zaphod" not in text
+
+
+def test_alike_gpus_and_many_disks_take_few_lines() -> None:
+    machine = run_all(FakeHost(Path(__file__).parent / "machines" / "native-4x-h200"))
+    lines = report.summary_lines(machine)
+    assert sum("NVIDIA H200" in line for line in lines) == 1
+    assert any("0-3: NVIDIA H200" in line for line in lines)
+    many = tuple(dataclasses.replace(machine.mounts[0], path=f"/data{n}") for n in range(20))
+    lines = report.summary_lines(dataclasses.replace(machine, mounts=many))
+    assert sum(line.startswith("Disk:") for line in lines) == 6
+    assert any("and 15 more" in line for line in lines)
 
 
 @pytest.mark.parametrize(

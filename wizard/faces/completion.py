@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from wizard.i18n import _
+from wizard.i18n import LANGUAGES, SOURCE, _
 
 SHELLS = ("bash", "zsh", "fish")
 # What a value is, where the shell can complete it by itself.
@@ -42,7 +42,16 @@ class Row:
         self.values: tuple[str, ...] = tuple(str(c) for c in action.choices or ())
         self.kind = "dir" if metavar in _FOLDERS else "file" if metavar in _FILES else ""
         if "--lang" in self.spellings:
-            self.values = ("en",)
+            self.values = (SOURCE, *LANGUAGES)
+        if "--release" in self.spellings:
+            from wizard.releases import versions
+
+            self.values = tuple(versions())
+        if metavar == "TOPIC":
+            from wizard.faces.help_topics import TOPICS
+            from wizard.options import COMMANDS
+
+            self.values = (*(name for name, _help, _where in COMMANDS), *TOPICS)
         if "--set" in self.spellings:
             from wizard.steps import QUESTIONS
 

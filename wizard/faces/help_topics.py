@@ -59,7 +59,7 @@ COMMAND_TEXTS: dict[str, str] = {
         "Records what the probes read into a folder, with names, serial numbers and tokens taken out. --machine DIR then uses that folder in place of this machine: for reports, tests and trials."
     ),
     "completion": N_(
-        "Prints the completion script of a shell; it also completes the keys of --set and the names of releases and recipes."
+        "Prints the completion script of a shell; it also completes the keys of --set, releases, languages and topics."
     ),
     "help": N_("Explains a command or a topic; without a word it lists both."),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from wizard import __version__, columns
 from wizard.facts import Fact, Gpu, Machine, MountKind, Problem, Severity, SystemKind
@@ -39,12 +40,13 @@ def summary_lines(machine: Machine) -> list[str]:
     """The summary: what is there, then the problems with their cures. Names and secrets are taken out."""
     rows = [*_facts(machine), *_probe_rows(machine)]
     profile = (machine.wsl.windows_profile.value if machine.wsl is not None else None) or ""
-    scrubber = Scrubber(machine.home, [re.split(r"[\\/]", profile.rstrip("/\\"))[-1]])
+    computers = [urlsplit(machine.docker.remote or "").hostname or ""]
+    scrubber = Scrubber(machine.home, [re.split(r"[\\/]", profile.rstrip("/\\"))[-1]], computers)
     # Names are taken out before lines are broken: a name with a blank must not be torn apart.
     lines = [line for label, value in rows if value for line in _row(label, scrubber.text(value))]
     for line in _problem_lines(machine):
         text = scrubber.text(line).rstrip()
-        is_prose = line.startswith("  ") and not line.startswith("    ") and "://" not in line
+        is_prose = line.startswith("  ") and not line.startswith("    ")
         lines += columns.wrap(text, WIDTH, "  ", "  ") if is_prose else [text]
     return lines
 
