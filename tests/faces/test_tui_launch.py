@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.faces.tui_play import ready, screen_text, until
+from tests.faces.tui_play import fake_app, ready, screen_text, until
 from tests.launch.conftest import FAKE, free_port, nothing_left, own_state
 from wizard.faces.tui.app import Start, WizardApp
 from wizard.faces.tui.launching import LaunchScreen
@@ -129,17 +129,16 @@ def alive(server_folder: Path) -> bool:
     return kept is not None and kept.leader is not None and processes.is_alive(kept.leader)
 
 
-async def test_from_start_to_ready_to_stopped(start: Any, tmp_path: Path) -> None:
+async def test_from_start_to_ready_stopped_left_and_never_twice(start: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
     app = start()
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await launched(app, pilot)
         await state(app, pilot, screen, "serving")
         shown = page(screen)
         assert f"It answers: {screen.shown.url}/v1" in shown
-        assert "Hello from Tiny." in shown
-        assert "curl -s" in shown
-        assert "from openai import OpenAI" in shown
-        assert "Weights" in shown
+        for told in ("Hello from Tiny.", "curl -s", "from openai import OpenAI", "Weights"):
+            assert told in shown
         await pilot.press("c")
         assert app.clipboard == screen.shown.curl
         await pilot.press("p")
@@ -148,34 +147,67 @@ async def test_from_start_to_ready_to_stopped(start: Any, tmp_path: Path) -> Non
         await until(pilot, lambda: "Application startup complete." in screen_text(app))
         await pilot.press("escape")
         await until(pilot, lambda: "It answers" in screen_text(app))
+        # Ctrl-C once asks, and Esc lets it go on; twice stops.
         await pilot.press("ctrl+c")
         await until(pilot, lambda: "Stop the server?" in screen_text(app))
-        assert alive(tmp_path / "out")
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is screen)
-        assert alive(tmp_path / "out")
+        assert alive(folder)
         await pilot.press("ctrl+c")
         await until(pilot, lambda: "Stop the server?" in screen_text(app))
         await pilot.press("ctrl+c")
         await state(app, pilot, screen, "stopped")
         assert "Stopped." in page(screen)
-        assert not alive(tmp_path / "out")
+        assert not alive(folder)
+        # Again; and left running, it says how to go on with it.
+        await pilot.press("enter")
+        await state(app, pilot, screen, "serving")
+        await pilot.press("d", "enter")
+        await state(app, pilot, screen, "left")
+        assert "vllm-wizard stop" in page(screen)
+        assert screen.shown.curl in app.wizard.server.last_words()
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.walk_screen)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen))
+        again = app.screen
+        assert isinstance(again, LaunchScreen)
+        await state(app, pilot, again, "refused")
+        assert "It runs already" in page(again)
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: not app.is_running)
+    kept = record.load(record.record_id(folder))
+    assert kept is not None
+    assert alive(folder)
+    assert detach.stop(kept, RealHost()) in ("interrupt", "terminate")
 
 
-async def test_a_failure_is_explained_repaired_on_consent_and_starts(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_is_explained_and_repaired_on_consent_alone(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_MODE", "kv")
     monkeypatch.setenv("FAKE_KV_TOKENS", "3000")
+    script = tmp_path / "out" / "launch.sh"
     app = start(max_model_len=8192)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await launched(app, pilot)
         await state(app, pilot, screen, "asking")
+        assert "To serve at least one request with the model's max seq len (8192)" in page(screen)
         shown = screen_text(app)
-        assert "how sure: certain" in shown
-        assert "To serve at least one request" in shown
-        assert "- --max-model-len 8192" in shown
-        assert "+ --max-model-len 3000" in shown
+        for told in ("how sure: certain", "- --max-model-len 8192", "+ --max-model-len 3000"):
+            assert told in shown
+        # Declined: nothing is written, the diagnosis stays, and can be opened in full.
+        await pilot.press("ctrl+c")
+        await state(app, pilot, screen, "failed")
+        assert "What to do" in page(screen)
+        assert "--max-model-len 8192" in script.read_text()
+        screen.query_one("#launch-diagnosis").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: "max_model_len_exceeds_kv" in screen_text(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is screen)
+        # Once more, with a look at the diff, and with consent.
+        screen.query_one("#launch-again").focus()
+        await pilot.press("enter")
+        await state(app, pilot, screen, "asking")
         await pilot.press("tab", "enter")
         await until(pilot, lambda: "launch.sh" in screen_text(app))
         await pilot.press("escape")
@@ -183,93 +215,12 @@ async def test_a_failure_is_explained_repaired_on_consent_and_starts(start: Any,
         screen.query_one("#launch-apply").focus()
         await pilot.press("enter")
         await state(app, pilot, screen, "serving")
-        assert "Tried so far" in page(screen)
-        assert "Changed: Shorten the context" in page(screen)
-        assert "--max-model-len 3000" in (tmp_path / "out" / "launch.sh").read_text()
+        shown = page(screen)
+        assert "Start 2, after" in shown  # of those that failed
+        assert "Changed: Shorten the context" in shown
+        assert "--max-model-len 3000" in script.read_text()
         await until(pilot, lambda: app.walk.plan.value("max_model_len") == 3000)
-        await pilot.press("s", "enter")
-        await state(app, pilot, screen, "stopped")
-
-
-async def test_a_repair_that_is_declined_leaves_the_diagnosis(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_MODE", "kv")
-    monkeypatch.setenv("FAKE_KV_TOKENS", "3000")
-    app = start(max_model_len=8192)
-    async with app.run_test(size=(120, 36)) as pilot:
-        screen = await launched(app, pilot)
-        await state(app, pilot, screen, "asking")
-        await pilot.press("ctrl+c")
-        await state(app, pilot, screen, "failed")
-        assert "What to do" in page(screen)
-        assert "--max-model-len 8192" in (tmp_path / "out" / "launch.sh").read_text()
-        # The same files again: what was tried stays, and the same repair is offered once more.
-        assert app.focused is not None
-        assert app.focused.id == "launch-again"
-        await pilot.press("enter")
-        await state(app, pilot, screen, "asking")
-        assert "Tried so far" in page(screen)
-        await pilot.press("ctrl+c")
-        await state(app, pilot, screen, "failed")
-        screen.query_one("#launch-diagnosis").focus()
-        await pilot.press("enter")
-        await until(pilot, lambda: "max_model_len_exceeds_kv" in screen_text(app))
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is screen)
-
-
-async def test_stop_while_it_starts(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_MODE", "hang")
-    app = start()
-    async with app.run_test(size=(80, 24)) as pilot:
-        screen = await launched(app, pilot)
-        await until(pilot, lambda: "Weights" in screen_text(app) and "22,528 tokens" in screen_text(app))
-        assert "Graph capturing finished" in screen_text(app)  # the log is folded below
-        await pilot.press("ctrl+c")
-        await until(pilot, lambda: "It is still starting." in screen_text(app))
-        await pilot.press("ctrl+c")
-        await state(app, pilot, screen, "stopped")
-        assert "Stopped before it was ready." in page(screen)
-        assert not alive(tmp_path / "out")
-
-
-async def test_left_running_it_outlives_the_application(start: Any, tmp_path: Path) -> None:
-    app = start()
-    async with app.run_test(size=(80, 24)) as pilot:
-        screen = await launched(app, pilot)
-        await state(app, pilot, screen, "serving")
-        await pilot.press("d", "enter")
-        await state(app, pilot, screen, "left")
-        assert f"vllm-wizard stop {tmp_path / 'out'}" in page(screen).replace("- ", "-")
-        assert screen.shown.curl in app.wizard.server.last_words()
-        await pilot.press("ctrl+q")
-        await until(pilot, lambda: not app.is_running)
-    app.wizard.server.wait_over(10.0)
-    kept = record.load(record.record_id(tmp_path / "out"))
-    assert kept is not None
-    assert alive(tmp_path / "out")
-    assert detach.stop(kept, RealHost()) in ("interrupt", "terminate")
-
-
-async def test_left_running_while_it_starts(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_MODE", "hang")
-    app = start()
-    async with app.run_test(size=(80, 24)) as pilot:
-        screen = await launched(app, pilot)
-        await until(pilot, lambda: alive(tmp_path / "out"))
-        await pilot.press("d", "enter")
-        await state(app, pilot, screen, "left")
-    kept = record.load(record.record_id(tmp_path / "out"))
-    assert kept is not None
-    assert alive(tmp_path / "out")
-    detach.stop(kept, RealHost())
-    assert not alive(tmp_path / "out")
-
-
-async def test_quitting_asks_what_becomes_of_the_server(start: Any, tmp_path: Path) -> None:
-    app = start()
-    async with app.run_test(size=(80, 24)) as pilot:
-        screen = await launched(app, pilot)
-        await state(app, pilot, screen, "serving")
+        # Quitting asks what becomes of the server.
         await pilot.press("ctrl+q")
         await until(pilot, lambda: "what becomes of the server" in screen_text(app))
         await pilot.press("end", "enter")  # do not quit
@@ -282,15 +233,43 @@ async def test_quitting_asks_what_becomes_of_the_server(start: Any, tmp_path: Pa
     assert not alive(tmp_path / "out")
 
 
-async def test_an_application_that_ends_by_itself_takes_its_server_along(start: Any, tmp_path: Path) -> None:
+async def test_stopped_and_left_while_it_starts(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_MODE", "hang")
+    folder = tmp_path / "out"
+    app = start()
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await launched(app, pilot)
+        await until(pilot, lambda: "Weights" in screen_text(app) and "22,528 tokens" in screen_text(app))
+        assert "Graph capturing finished" in screen_text(app)  # the log is folded below
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: "It is still starting." in screen_text(app))
+        await pilot.press("ctrl+c")
+        await state(app, pilot, screen, "stopped")
+        assert "Stopped before it was ready." in page(screen)
+        assert not alive(folder)
+        await pilot.press("enter")
+        await until(pilot, lambda: alive(folder))
+        await state(app, pilot, screen, "starting")
+        await pilot.press("d", "enter")
+        await state(app, pilot, screen, "left")
+    kept = record.load(record.record_id(folder))
+    assert kept is not None
+    assert alive(folder)
+    detach.stop(kept, RealHost())
+    assert not alive(folder)
+
+
+async def test_an_application_that_ends_by_itself_takes_its_server_along(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from wizard.faces.tui.app import _no_orphan
 
     app = start()
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await launched(app, pilot)
         await state(app, pilot, screen, "serving")
+        monkeypatch.setattr(LaunchScreen, "on_unmount", lambda self: None)
         app.exit()
         await until(pilot, lambda: not app.is_running)
+    assert alive(tmp_path / "out")
     await asyncio.to_thread(_no_orphan, app)
     assert not alive(tmp_path / "out")
 
@@ -313,25 +292,6 @@ async def test_a_server_that_dies_while_serving_is_explained(start: Any, monkeyp
         screen = await launched(app, pilot)
         await state(app, pilot, screen, "died")
         assert "ended by itself" in page(screen)
-
-
-async def test_one_that_runs_already_is_not_started_twice(start: Any, tmp_path: Path) -> None:
-    app = start()
-    async with app.run_test(size=(80, 24)) as pilot:
-        screen = await launched(app, pilot)
-        await state(app, pilot, screen, "serving")
-        await pilot.press("d", "enter")
-        await state(app, pilot, screen, "left")
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.walk_screen)
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, LaunchScreen))
-        again = app.screen
-        await state(app, pilot, again, "refused")
-        assert "It runs already" in page(again)
-    kept = record.load(record.record_id(tmp_path / "out"))
-    assert kept is not None
-    detach.stop(kept, RealHost())
 
 
 async def test_handed_to_systemd_it_is_started_once_more_and_left(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,46 +323,37 @@ async def test_handed_to_systemd_it_is_started_once_more_and_left(start: Any, tm
     started[0].wait(20)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
-@pytest.mark.parametrize("ascii_only", [False, True])
-async def test_every_state_can_be_drawn(start: Any, size: tuple[int, int], ascii_only: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each state, in each look: its buttons are in view and nothing outside ASCII is drawn where it may not be."""
+async def test_every_state_can_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each state, small and wide, without colours and in ASCII: its buttons are in view."""
     from wizard.faces.tui.launching import _BUTTONS
     from wizard.faces.tui.server import make
 
     monkeypatch.setenv("NO_COLOR", "1")
-    app = start()
-    app.ascii_only = ascii_only
-    async with app.run_test(size=size) as pilot:
+    app = fake_app(ascii_only=True)
+    async with app.run_test(size=(80, 24)) as pilot:
         await ready(app, pilot)
         app.wizard.server = make(app.wizard)
         screen = LaunchScreen(app.wizard, app.wizard.server, start=False)
         app.push_screen(screen)
         await until(pilot, lambda: screen.is_mounted)
-        for name, buttons in _BUTTONS.items():
-            screen.shown.state = name
-            screen.draw()
-            await pilot.pause()
-            await pilot.pause()
-            for button in buttons:
-                widget = screen.query_one(f"#launch-{button}")
-                if button not in ("curl", "python"):
-                    assert widget.display, (name, button)
-                    assert 0 < widget.region.right <= size[0], (name, button, widget.region)
-                    assert widget.region.bottom < size[1]
+        for size in ((80, 24), (120, 36)):
+            await pilot.resize_terminal(*size)
+            for name, buttons in _BUTTONS.items():
+                screen.shown.state = name
+                screen.draw()
+                for button in buttons:
+                    widget = screen.query_one(f"#launch-{button}")
+                    if button in ("curl", "python"):
+                        continue  # there is nothing to copy yet
+                    await until(pilot, lambda w=widget: w.display and 0 < w.region.right <= size[0] and 0 < w.region.bottom < size[1])  # type: ignore[misc]
+        assert screen_text(app).isascii()
 
 
-async def test_another_machines_plan_offers_no_start(tmp_path: Path) -> None:
-    from tests.faces.tui_play import app_on
-
-    app = app_on("wsl2-rtx4090-desktop", out_dir=tmp_path / "out")
+async def test_another_machines_plan_offers_no_start() -> None:
+    app = fake_app()
     async with app.run_test(size=(100, 30)) as pilot:
         await ready(app, pilot)
-        app.walk_screen.go_to("review")
-        await ready(app, pilot)
-        view = app.walk_screen.view
-        assert isinstance(view, ReviewView)
-        assert not view.may_start
+        assert not app.wizard.may_start()
         app.wizard.open_screen("start")
         await pilot.pause()
         assert app.screen is app.walk_screen

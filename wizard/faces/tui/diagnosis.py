@@ -411,13 +411,13 @@ class DiagnoseScreen(WholeScreen):
             self.app.call_from_thread(self._fixes_tried, reading, number, found)
 
     def _has_read(self, reading: Reading) -> None:
-        if reading is self.reading and self.is_attached:
+        if reading is self.reading and self.drawable:
             self._stop_ticker()
             self.draw()
 
     def _fixes_tried(self, reading: Reading, number: int, found: list[Usable]) -> None:
         reading.usable[number] = found
-        if reading is self.reading and self.is_attached and number == self.at:
+        if reading is self.reading and self.drawable and number == self.at:
             self.draw()
 
     def _stop_ticker(self) -> None:
@@ -442,7 +442,7 @@ class DiagnoseScreen(WholeScreen):
     # -- drawing ----------------------------------------------------------------------------------------------
 
     def draw(self) -> None:
-        if not self.is_mounted:
+        if not self.drawable:
             return
         state = self.state
         fresh = state != self._drawn_state

@@ -115,6 +115,9 @@ class LaunchScreen(WholeScreen):
 
     def on_unmount(self) -> None:
         self.server.on_change = lambda: None
+        if self.server.live:
+            # The application ends without having asked (a crash): nothing of the server stays.
+            self.server.stop()
 
     # -- drawing ----------------------------------------------------------------------------------------------
 
@@ -135,7 +138,7 @@ class LaunchScreen(WholeScreen):
         self.query_one("#launch-log", Log).write_lines(clean)
 
     def draw(self) -> None:
-        if not self.is_mounted:
+        if not self.drawable:
             return
         shown = self.shown
         zones = self.query_one("#whole-zones")

@@ -95,6 +95,11 @@ class WholeScreen(Screen[None]):
     def draw(self) -> None:
         """Bring everything up to date."""
 
+    @property
+    def drawable(self) -> bool:
+        """Whether the screen stands with all its parts: not before it is composed, nor while it is taken down."""
+        return self.is_mounted and self.is_attached and bool(self.query("#whole-zones"))
+
     def on_mount(self) -> None:
         self.set_class(self.wizard.ascii_only, "-ascii")
         set_title(self.query_one("#whole-main"), self.title_text)
@@ -125,6 +130,8 @@ class WholeScreen(Screen[None]):
 
     def draw_more(self) -> None:
         """Where the frame holds more than is in view, say so."""
+        if not self.drawable:
+            return
         body = self.query_one("#whole-body", VerticalScroll)
         parts = []
         if body.max_scroll_y > 0:
