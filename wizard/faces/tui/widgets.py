@@ -430,7 +430,7 @@ class Chooser(Rows):
             return
         self.choices = tuple(choices)
         explain = len(self.choices) <= 3
-        label_width = max((min(26, len(c.label)) for c in self.choices), default=0)
+        label_width = max((min(26, cell_len(c.label)) for c in self.choices), default=0)
         self.set_rows([Row(c.value, self._drawer(c, explain, label_width), not c.disabled) for c in self.choices])
         self.point_at(self.value)
 
