@@ -133,6 +133,19 @@ def test_a_download_that_did_not_finish(tmp_path: Path) -> None:
     assert "incomplete_download" in codes(path)
 
 
+@pytest.mark.parametrize("place", [".cache/huggingface/download", "../../blobs"])
+def test_a_download_that_broke_off_beside_the_folder(tmp_path: Path, place: str) -> None:
+    entry = tmp_path / "models--org--half" / "snapshots"
+    entry.mkdir(parents=True)
+    path = folder(entry)
+    (path / place).mkdir(parents=True)
+    (path / place / "0123abcd.incomplete").write_bytes(b"x")
+    assert "incomplete_download" in codes(path)
+    (path / "model.safetensors").write_bytes(shard(TINY))
+    # what is whole is not spoiled by an older try
+    assert codes(path) == []
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe\x00", b"null", LFS])
 def test_a_config_that_cannot_be_read(tmp_path: Path, content: bytes) -> None:
     path = folder(tmp_path)

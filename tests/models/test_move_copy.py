@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.models import move_tools as t
 from wizard.errors import BadInput, WizardError
-from wizard.models import move, move_engine
+from wizard.models import move, move_engine, move_worker
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="models are moved on Linux")
 
@@ -478,19 +478,32 @@ def test_a_disk_that_returns_other_bytes_is_found(tmp_path: Path, monkeypatch: p
     assert t.snapshot(tmp_path / "dst") == t.snapshot(src)
 
 
-def test_a_small_file_read_back_wrong_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from wizard.models import move_worker
-
+@pytest.mark.parametrize("together", [True, False])
+def test_a_small_file_read_back_wrong_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
     src = t.model_folder(tmp_path / "src")
-    real = move_worker.read_back_whole
+    real_single, real_queue = move_worker.read_back_whole, move_worker._AioQueue.read
 
     def flipping(path: str, view: memoryview) -> tuple[int, bool]:
-        got = real(path, view)
+        got = real_single(path, view)
         if path.endswith("config.json"):
             view[0] ^= 1
         return got
 
+    def flipping_queue(queue: move_worker._AioQueue, wanted: list[tuple[int, int, int]]) -> list[int]:
+        counts = real_queue(queue, wanted)
+        for fd, place, _length in wanted:
+            name = os.readlink(f"/proc/self/fd/{fd}")
+            if name.endswith("config.json") and not name.startswith(str(src)):
+                queue.view[place] ^= 1
+        return counts
+
     monkeypatch.setattr(move_worker, "read_back_whole", flipping)
+    if together:
+        monkeypatch.setattr(move_worker._AioQueue, "read", flipping_queue)
+    else:
+        monkeypatch.setattr(move_worker._AioQueue, "open", lambda view: None)
     with pytest.raises(WizardError, match=r"config\.json was read back differently"):
         t.run(tmp_path, src, tmp_path / "dst")
     assert not (tmp_path / "dst").exists()
@@ -519,7 +532,7 @@ def test_many_small_files_go_through_processes(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(move_engine.subprocess, "Popen", noted)
     t.run(tmp_path, src, tmp_path / "dst")
     assert t.snapshot(tmp_path / "dst") == t.snapshot(src)
-    assert len(started) == move_engine.SMALL_WORKERS
+    assert 2 <= len(started) <= move_engine.MAX_SMALL_WORKERS
 
 
 def test_without_processes_threads_do_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

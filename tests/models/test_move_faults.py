@@ -426,13 +426,14 @@ def test_a_source_that_vanishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
             raise OSError(errno.ENOENT, "No such file or directory")
         return real_open(path)
 
-    def read_source(path: str, view: memoryview) -> int:
+    def read_source(path: str, view: memoryview, size: int, mtime_ns: int) -> bool:
         if gone():
             raise OSError(errno.ENOENT, "No such file or directory")
-        return real_small(path, view)
+        return real_small(path, view, size, mtime_ns)
 
     with monkeypatch.context() as patch:
         patch.setattr(move_worker, "read_source", read_source)
+        patch.setattr(move_worker._AioQueue, "open", lambda view: None)
         patch.setattr(move_io, "read_at", read_at)
         patch.setattr(move_io, "open_source", open_source)
         with pytest.raises(WizardError, match="cannot be read"):

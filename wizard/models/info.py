@@ -14,7 +14,11 @@ from wizard.i18n import N_
 # Where the size of the weights comes from (``ModelInfo.weight_source``); translated where it is shown.
 WEIGHT_SOURCES = (
     N_("safetensors headers"), N_("GGUF header"), N_("index"), N_("file sizes"), N_("recipe"), N_("computed from config"),
+    N_("estimated"),
 )  # fmt: skip
+
+
+ESTIMATED = "estimated"  # which modules are left unquantized is not told
 
 
 class LayerKind(str, Enum):

@@ -17,7 +17,7 @@ from wizard.host import DirEntry, Host
 from wizard.i18n import _
 from wizard.models import arch as arch_reader
 from wizard.models import formats, weights
-from wizard.models.info import Issue, KvLayer, LoraAdapter, ModelInfo
+from wizard.models.info import ESTIMATED, Issue, KvLayer, LoraAdapter, ModelInfo
 from wizard.models.quant import FOREIGN_METHODS, Quant, detect
 from wizard.models.safetensors import LFS_PREFIX, Header, HeaderError, read_header
 
@@ -131,7 +131,7 @@ def from_published(repo_id: str) -> ModelInfo | None:
     info = from_config(hit.config, source=repo_id, repo_id=repo_id)
     note = _("its shapes are those that are published ({source}); its files were not looked at").format(source=hit.source)
     if hit.rough:
-        info = replace(info, weight_source=_("estimated"))
+        info = replace(info, weight_source=ESTIMATED)
     return replace(info, notes=(*info.notes, note))
 
 
@@ -438,6 +438,9 @@ def _weights_on_disk(host: Host, path: str, entries: Mapping[str, DirEntry], iss
         standard = [n for n in present if n.startswith("model") or re.search(r"-\d{5}-of-\d{5}", n)]
         shards = [n for n in (standard or present) if n != "adapter_model.safetensors"]
         missing = _missing_by_number(shards)
+    pending = _unfinished(host, path) if missing or not shards else 0
+    if pending:
+        issues.append(Issue("incomplete_download", path, _("a download of {n} files did not finish: start it again").format(n=pending)))
     if missing and shards:
         for name in missing[:20]:
             issues.append(Issue("shard_missing", name, _("named by the index but not there: the download is not complete")))
@@ -453,6 +456,8 @@ def _weights_on_disk(host: Host, path: str, entries: Mapping[str, DirEntry], iss
         out.source = "safetensors headers"
         return out
     if index is not None:
+        if not shards:
+            issues.append(_no_weights(path))
         meta = index.get("metadata")
         total = meta.get("total_size") if isinstance(meta, Mapping) else None
         if isinstance(total, (int, float)) and not isinstance(total, bool) and total > 0:
@@ -463,6 +468,18 @@ def _weights_on_disk(host: Host, path: str, entries: Mapping[str, DirEntry], iss
     return out
 
 
+def _unfinished(host: Host, path: str) -> int:
+    """Files that a broken download left half done: beside the cache's blobs, or in a folder's own download cache."""
+    places = [posixpath.join(path, ".cache", "huggingface", "download")]
+    if "/snapshots/" in path:
+        places.append(posixpath.join(path.rsplit("/snapshots/", 1)[0], "blobs"))
+    return sum(e.name.endswith(".incomplete") for place in places for e in _list(host, place))
+
+
+def _no_weights(path: str) -> Issue:
+    return Issue("no_weights", path, _("no weights are there: only the configuration"), fatal=False)
+
+
 def _other_formats(host: Host, path: str, entries: Mapping[str, DirEntry], issues: list[Issue], out: _Sizes) -> None:
     binaries = [n for n in entries if re.fullmatch(r"pytorch_model.*\.bin|model.*\.bin|consolidated.*\.pth", n)]
     if binaries:
@@ -470,7 +487,8 @@ def _other_formats(host: Host, path: str, entries: Mapping[str, DirEntry], issue
         out.total = sum(s for s in sizes if s is not None) or None
         out.source = "file sizes"
         return
-    issues.append(Issue("no_weights", path, _("no weights are there: only the configuration"), fatal=False))
+    if not any(issue.code == "no_weights" for issue in issues):
+        issues.append(_no_weights(path))
 
 
 def _size(host: Host, path: str) -> int | None:
