@@ -22,7 +22,7 @@ from wizard.i18n import _, language
 from wizard.models import arch as arch_reader
 from wizard.models import weights as weight_rules
 from wizard.models.arch import Arch
-from wizard.models.info import KvLayer, LayerKind, ModelInfo
+from wizard.models.info import ESTIMATED, KvLayer, LayerKind, ModelInfo
 from wizard.models.quant import Quant, detect
 
 # Windows holds 1.2 to 1.7 GiB of a card that drives a display (measured, public reports)
@@ -220,7 +220,7 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None) 
         notes.append(_("the size of the weights is not known"))
         certain = False
         weights = [0]
-    if not info.weight_bytes or info.weight_source == _("estimated") or (model.quant.bytes_per_weight is None and model.quant.method is not None and info.weight_source in ("", "computed from config")):
+    if not info.weight_bytes or info.weight_source == ESTIMATED or (model.quant.bytes_per_weight is None and model.quant.method is not None and info.weight_source in ("", "computed from config")):
         notes.append(_("the size of the weights is estimated"))
     if request.draft_model and not request.draft_weight_bytes:
         notes.append(_("the size of the draft model {name} is not known here: it is not counted").format(name=request.draft_model))
@@ -243,7 +243,7 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None) 
     budget = int(request.gpu_total_bytes * utilization)
     # measured: sizes from the shapes are off by 0.06 % in the mean; padded MXFP4 experts by up to 0.9 %
     share = 0.012 if model.quant.method == "mxfp4" else 0.002 if info.weight_source in ("safetensors headers", "index", "recipe") else 0.004
-    if info.weight_source == _("estimated"):
+    if info.weight_source == ESTIMATED:
         share = ESTIMATED_SPREAD
     weights_spread = int(side.weights * share)
     activation_spread = side.spread

@@ -12,6 +12,7 @@ from tests.plan.conftest import NAMES, bare, session_of
 from wizard import releases
 from wizard.fit import GIB, Calibration, Calibrations, FitRequest, fit
 from wizard.fit_settings import apply_values
+from wizard.models.info import Issue
 from wizard.plan import plan
 from wizard.plan_types import Plan
 from wizard.recipes import Variant
@@ -170,3 +171,20 @@ def test_options_set_by_hand_count() -> None:
     assert made.fit_request.num_speculative_tokens == 4
     assert made.fit_request.block_size == 32
     assert releases.load(made.fit_request.release).version == made.fit_request.release
+
+
+def test_a_folder_without_weights_is_no_model_to_serve() -> None:
+    session = bare("native-rtx5090")
+    source = next(f.path for f in session.found if f.complete)
+    info = session.models[source]
+    empty = replace(info, issues=(Issue("no_weights", source, "no weights are there", fatal=False),))
+    made = plan(session.with_model(source, empty).answer("model", source))
+    assert "model_no_weights" in {b.code for b in made.blockers}
+
+
+def test_a_fault_of_the_files_is_said_once() -> None:
+    session = bare("native-rtx5090")
+    source = next(f.path for f in session.found if f.complete)
+    cut = replace(session.models[source], servable=False, issues=(Issue("truncated", "model.safetensors", "the file is cut off"),))
+    made = plan(session.with_model(source, cut).answer("model", source))
+    assert {b.code for b in made.blockers} == {"model_truncated"}

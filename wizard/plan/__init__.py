@@ -341,7 +341,7 @@ def _choose_model(
     proposed, why = (best.source, _why_best(best)) if best else (None, "")
     draft.decide_value("model", source, proposed, why, given[1])
     for issue in info.issues:
-        if issue.fatal:
+        if issue.fatal or (issue.code == "no_weights" and info.is_local):
             draft.block(
                 "model_" + issue.code,
                 _("The model's files have a fault.")
@@ -720,6 +720,8 @@ def _judge_fit(
 ) -> FitResult:
     """Say whether it fits; when it does not, with the nearest ways out, each computed."""
     result = sized.result
+    if any(issue.fatal for issue in info.issues):
+        return result  # the fault of its files is said already; what such files would need is no news
     if result.calibrated:
         draft.notes.append(
             _("The memory figures of this model were measured on this machine (vllm-wizard fit --calibrate).")

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from wizard.i18n import _
-from wizard.models.info import ModelInfo
+from wizard.models.info import ESTIMATED, ModelInfo
 
 if TYPE_CHECKING:
     from wizard.recipes.types import Variant
@@ -33,7 +33,7 @@ def _published(model_id: str, recipe_bytes: int | None) -> ModelInfo | None:
     from wizard.models.inspect import from_published
 
     info = from_published(model_id)
-    if info is None or info.weight_source != _("estimated") or not recipe_bytes or recipe_bytes <= (info.weight_bytes or 0):
+    if info is None or info.weight_source != ESTIMATED or not recipe_bytes or recipe_bytes <= (info.weight_bytes or 0):
         return info
     return dataclasses.replace(info, weight_bytes=recipe_bytes, weight_bytes_by_kind={})
 
