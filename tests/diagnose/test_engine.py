@@ -419,3 +419,18 @@ def test_facts_stand_on_any_line_of_a_run() -> None:
     assert told(shell + "RuntimeError: UVA is not available").model == "/home/user/m/Grün"
     banner = told(BANNER + "\n(APIServer pid=1) ERROR 11-05 03:12:46 [a.py:1] x").release
     assert banner == "0.31.0"
+
+
+def test_a_log_that_lacks_the_line_that_matters_is_not_explained() -> None:
+    begun = "\n".join(WORKER + row for row in ("Traceback (most recent call last):", '  File "/x/vllm/v1/executor/multiproc_executor.py", line 796, in worker_busy_loop', "    output = func(*args, **kwargs)"))
+    found = told(begun + "\n...\n\n" + WRAPPER).findings
+    assert [(f.cause, f.rule, f.confidence) for f in found] == [("unknown", "cut-off", "low")]
+    assert found[0].line is not None
+    assert found[0].line.endswith("output = func(*args, **kwargs)")
+
+
+def test_a_warning_does_not_explain_an_engine_that_vanished() -> None:
+    warning = "WARNING 11-05 03:10:01 [envs.py:1] Unknown vLLM environment variable detected: VLLM_OLD"
+    found = told("\n".join([BANNER, ARGS, warning, traceback("", EMPTY_WRAPPER)])).findings
+    assert [f.cause for f in found] == ["host_oom_killed"]
+    assert told("\n".join([BANNER, ARGS, warning])).findings[0].cause == "removed_env_var"

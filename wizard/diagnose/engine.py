@@ -331,10 +331,12 @@ def examine(case: Case) -> list[Match]:
     unknown = _unexplained(case, plain, {m.event.chain for m in matches if m.event.chain})
     if unknown is not None and (not matches or unknown.order < matches[0].order):
         matches = [unknown, *[m for m in matches if m.tier != rulebook.ADVICE]]
+    if all(m.tier == rulebook.ADVICE and m.event.kind in (WARNING, INFO) for m in matches):
+        # A warning explains no engine that is gone.
+        gone = _cut_off(case, plain) or _vanished(case, events)
+        if gone is not None:
+            return [gone, *matches]
     if not matches:
-        vanished = _vanished(case, events)
-        if vanished is not None:
-            return [vanished]
         hung = _hung(case)
         if hung is not None:
             return [hung]
@@ -400,6 +402,15 @@ def _telling_line(case: Case, event: Event) -> int:
         if other.kind == CODE and other.chain == event.chain:
             return other.index
     return event.next_index if event.next_index >= 0 else event.index
+
+
+def _cut_off(case: Case, events: list[Event]) -> Match | None:
+    """A traceback whose exception is missing, with nothing but what repeats it behind."""
+    ended = {e.chain for e in events if e.kind == EXC}
+    for event in reversed(events):
+        if event.kind == CODE and not event.type and event.chain not in ended:
+            return Match(case.book.by_id("cut-off"), event, None, case)
+    return None
 
 
 def _vanished(case: Case, events: list[Event]) -> Match | None:
