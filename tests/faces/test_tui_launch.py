@@ -329,7 +329,7 @@ async def test_every_state_can_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None
     from wizard.faces.tui.server import make
 
     monkeypatch.setenv("NO_COLOR", "1")
-    app = fake_app(ascii_only=True)
+    app: Any = fake_app(ascii_only=True)
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(app, pilot)
         app.wizard.server = make(app.wizard)
@@ -345,12 +345,12 @@ async def test_every_state_can_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None
                     widget = screen.query_one(f"#launch-{button}")
                     if button in ("curl", "python"):
                         continue  # there is nothing to copy yet
-                    await until(pilot, lambda w=widget: w.display and 0 < w.region.right <= size[0] and 0 < w.region.bottom < size[1])  # type: ignore[misc]
+                    await until(pilot, lambda w=widget, s=size: w.display and 0 < w.region.right <= s[0] and 0 < w.region.bottom < s[1])  # type: ignore[misc]
         assert screen_text(app).isascii()
 
 
 async def test_another_machines_plan_offers_no_start() -> None:
-    app = fake_app()
+    app: Any = fake_app()
     async with app.run_test(size=(100, 30)) as pilot:
         await ready(app, pilot)
         assert not app.wizard.may_start()
