@@ -8,7 +8,7 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -245,14 +245,19 @@ def _mount_kind(host: Host, machine: Machine, folder: str) -> str:
     return mount.kind.value if mount is not None else MountKind.LINUX.value
 
 
-def _total(host: Host, folder: str, names: Sequence[str]) -> int | None:
-    total = 0
+def _sizes(host: Host, folder: str, names: Sequence[str]) -> dict[str, int]:
+    """Bytes of those files that can be looked at."""
+    out = {}
     for name in names:
         try:
-            total += host.stat(posixpath.join(folder, name)).size_bytes
+            out[name] = host.stat(f"{folder}/{name}").size_bytes
         except OSError:
             continue
-    return total or None
+    return out
+
+
+def _total(host: Host, folder: str, names: Sequence[str]) -> int | None:
+    return sum(_sizes(host, folder, names).values()) or None
 
 
 def _folder_model(
@@ -272,7 +277,8 @@ def _folder_model(
     complete = True
     if not quant.servable:
         problem = _("{format} weights: vLLM cannot serve them").format(format=FOREIGN_METHODS.get(quant.method or "", quant.detail))
-    missing = _missing(host, folder, names)
+    sizes = _sizes(host, folder, tensors)
+    missing = _missing(names, sizes)
     if missing:
         complete = False
         problem = _("{n} files of the weights are missing").format(n=missing)
@@ -284,23 +290,17 @@ def _folder_model(
         problem = _("no weights are there")
     model_type = config.get("model_type")
     return FoundModel(
-        folder, label, origin, _total(host, folder, tensors), architecture, model_type if isinstance(model_type, str) else None, quant.method, mount, complete, problem
+        folder, label, origin, sum(sizes.values()) or None, architecture, model_type if isinstance(model_type, str) else None, quant.method, mount, complete, problem
     )  # fmt: skip
 
 
-def _missing(host: Host, folder: str, names: dict[str, DirEntry]) -> int:
-    """How many shards the index names, or the numbered names imply, that are not there."""
+def _missing(names: dict[str, DirEntry], sizes: Mapping[str, int]) -> int:
+    """How many shards the numbered names imply that are not there; a link whose target is gone has no size."""
     numbered = [m for n in names if n.endswith(".safetensors") and (m := _NUMBERED.fullmatch(n))]
-    lost = 0
+    lost = sum(match.group(0) not in sizes for match in numbered)
     for stem, total in {(m.group(1), m.group(3)) for m in numbered}:
         have = sum(1 for m in numbered if m.group(1) == stem and m.group(3) == total)
         lost += max(0, min(int(total), 100_000) - have)
-    for match in numbered:
-        # a link of the cache whose blob is not there
-        try:
-            host.stat(posixpath.join(folder, match.group(0)))
-        except OSError:
-            lost += 1
     return lost
 
 

@@ -43,9 +43,9 @@ def model_info(variant: Variant) -> ModelInfo:
     facts = variant.facts
     if facts is None or not facts.config:
         minimum = variant.vram_minimum_bytes
-        info = _published(variant.model_id, int(minimum / _VRAM_FACTOR) if minimum else None)
-        if info is not None:
-            return info
+        published = _published(variant.model_id, int(minimum / _VRAM_FACTOR) if minimum else None)
+        if published is not None:
+            return published
         return ModelInfo(
             source=variant.model_id,
             is_local=False,
