@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from wizard.errors import WizardError
 from wizard.host import RealHost
 from wizard.launch import detach, processes, record, run
 from wizard.launch.run import Launch
@@ -243,6 +244,15 @@ def test_by_systemd_a_failing_start_is_not_repeated_for_ever(target, programs, m
     assert "disable --now" in (programs / "asked").read_text()
 
 
+def test_by_systemd_a_unit_that_cannot_be_started_is_taken_back(target, programs):
+    systemctl = programs / "bin" / "systemctl"
+    systemctl.write_text(systemctl.read_text().replace("  restart)\n", "  restart) echo 'no bus' >&2; exit 1 ;;\n  never)\n"))
+    with pytest.raises(WizardError, match="no bus"):
+        Launch(target, RealHost(), way="systemd").start()
+    assert "disable --now" in (programs / "asked").read_text()
+    assert not list((programs / "config").rglob("*.service"))
+
+
 def test_by_compose(target, programs):
     (target.folder / "compose.yaml").write_text('services:\n  vllm:\n    container_name: "vllm-tiny"\n')
     docker = Target(**{**target.__dict__, "runtime": "docker", "container": "vllm-tiny"})
@@ -288,3 +298,12 @@ def test_the_folder_that_is_meant(folder, tmp_path):
     assert wizard("launch", "--detach", cwd=tmp_path, env=env).returncode == 0
     assert [r.folder for r in record.load_all()] == [str(home / "vllm" / "a")]
     assert wizard("stop").returncode == 0
+
+
+def test_a_reader_that_goes_away_takes_the_server_along(folder):
+    """``vllm-wizard launch DIR | head -1``; the fixture looks for what is left."""
+    with subprocess.Popen([sys.executable, "-m", "wizard", "launch", str(folder)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline()
+        started.stdout.close()
+        started.wait(120)

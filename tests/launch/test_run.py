@@ -354,3 +354,24 @@ def test_the_engine_is_known_by_its_title(words, engine):
 
     process = SimpleNamespace(cmdline=lambda: words, name=lambda: "python")
     assert processes.has_engine([process]) is engine
+
+
+def test_an_error_on_this_side_leaves_no_server(target, host, quick):
+    """A terminal that went away, a full disk: what was started is stopped (the fixture looks for what is left)."""
+    from wizard.launch import loop
+
+    def gone(launch, number):
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        loop.launch(target, host, asks=loop.Asks(on_start=gone))
+    assert record.load(run.Launch(target, host).id).status == "stopped"
+
+
+def test_a_start_that_cannot_be_kept_is_ended(target, host, quick, monkeypatch):
+    def full(kept):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(record, "save", full)
+    with pytest.raises(OSError, match="No space"):
+        Launch(target, host).start()

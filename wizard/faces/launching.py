@@ -93,7 +93,11 @@ def launch(args: argparse.Namespace) -> int:
             hurry=interrupts.hurry,
             repair=not args.no_repair,
         )
-        return _after(args, result, screen, interrupts, host)
+        try:
+            return _after(args, result, screen, interrupts, host)
+        except BaseException:
+            result.launch.abandon(interrupts.hurry)
+            raise
 
 
 def _after(args: argparse.Namespace, result: Result, screen: _Screen, interrupts: Interrupts, host: Host) -> int:

@@ -138,12 +138,19 @@ def start_unit(target: Target, host: Host, identity: str, log: Path) -> str:
     for words in (["daemon-reload"], ["reset-failed", unit], ["enable", unit], ["restart", unit]):
         found = host.run(["systemctl", "--user", *words], timeout_s=60.0)
         if not found.ok and words[0] != "reset-failed":
+            _forget_unit(unit, host)  # or it would start at the next login
             raise WizardError(
                 _("systemctl --user {words} failed: {why}").format(
                     words=" ".join(words), why=_last_words(found.error_text)
                 )
             )
     return unit
+
+
+def _forget_unit(unit: str, host: Host) -> None:
+    host.run(["systemctl", "--user", "disable", "--now", unit], timeout_s=STOP_S + 30.0)
+    (unit_folder() / unit).unlink(missing_ok=True)
+    host.run(["systemctl", "--user", "daemon-reload"], timeout_s=30.0)
 
 
 def unit_state(unit: str, host: Host) -> tuple[int | None, int | None]:
@@ -178,9 +185,7 @@ def stop(kept: record.Record, host: Host) -> str:
     """End the server of a record, however it was started; returns what was needed (see ``processes.stop``)."""
     how = "gone"
     if kept.how == "systemd" and kept.unit:
-        host.run(["systemctl", "--user", "disable", "--now", kept.unit], timeout_s=STOP_S + 30.0)
-        (unit_folder() / kept.unit).unlink(missing_ok=True)
-        host.run(["systemctl", "--user", "daemon-reload"], timeout_s=30.0)
+        _forget_unit(kept.unit, host)
         how = "interrupt"
     elif kept.how == "compose":
         compose = Path(kept.folder) / "compose.yaml"

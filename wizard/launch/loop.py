@@ -82,23 +82,17 @@ def launch(
     for number in range(1, max_starts + 1):
         tried.add(fingerprint(target.folder))
         current = Launch(target, host, callbacks, timeout_s, way)
+        result = Result(current, Outcome("failed", 0.0), plan, session, tries=tries)
         current.start()
-        asks.on_start(current, number)
-        outcome = current.wait(cancelled)
-        if outcome.state == "stopped":
-            current.stop(hurry)
-            current.attempt(outcome)
-            return Result(current, outcome, plan, session, tries=tries)
-        if outcome.ok:
-            result = Result(current, outcome, plan, session, tries=tries)
-            result.checks = current.prove(cancelled)
-            ended = _died_of_it(current, result.checks, cancelled)
-            if ended is None:
-                current.attempt(outcome)
-                if plan is not None:
-                    result.calibration = repairs.calibrate(current.log_text(), plan, host)
-                return result
-            outcome = ended
+        try:
+            asks.on_start(current, number)
+            outcome = _run(current, result, host, cancelled, hurry)
+        except BaseException:
+            # A terminal that went away, say: the server must not go on without anybody who knows of it.
+            current.abandon(hurry)
+            raise
+        if outcome.ok or outcome.state == "stopped":
+            return result
         diagnosis = repairs.examine(current.log_text(), target.release, host, outcome.returncode)
         asks.on_failure(current, outcome, diagnosis)
         step = None
@@ -118,6 +112,22 @@ def launch(
         plan, session = step.plan, step.session
         target = from_plan(plan, target.folder)
     return Result(current, outcome, plan, session, tries=tries)
+
+
+def _run(current: Launch, result: Result, host: Host, cancelled: Callable[[], bool], hurry: Callable[[], bool]) -> Outcome:
+    """From the start to a proven server (``result`` is filled), or how it ended."""
+    outcome = current.wait(cancelled)
+    if outcome.ok:
+        result.checks = current.prove(cancelled)
+        outcome = _died_of_it(current, result.checks, cancelled) or outcome
+    elif outcome.state == "stopped":
+        current.stop(hurry)
+    result.outcome = outcome
+    if outcome.ok or outcome.state == "stopped":
+        current.attempt(outcome)
+    if outcome.ok and result.plan is not None:
+        result.calibration = repairs.calibrate(current.log_text(), result.plan, host)
+    return outcome
 
 
 def _died_of_it(current: Launch, checks: list[Check], cancelled: Callable[[], bool]) -> Outcome | None:

@@ -25,6 +25,7 @@ from wizard.launch.target import Target, fingerprint
 
 if TYPE_CHECKING:
     from wizard.host import Host
+    from wizard.launch.record import Attempt
 
 POLL_S = 0.2
 HEALTH_S = 1.0
@@ -95,6 +96,7 @@ class Launch:
     _engine_gone: float | None = field(init=False, default=None)
     _asked_at: float = field(init=False, default=0.0)
     _was_free: bool = field(init=False, default=False)
+    _left: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.reader = StageReader(self.target.weight_bytes)
@@ -141,25 +143,32 @@ class Launch:
         self._was_free = not is_healthy(self.target.url, 2.0)
         self.log = record.new_log(self.id)
         self._started = time.monotonic()
+        try:
+            self._begin(self.log, before.attempts if before is not None else ())
+        except BaseException:
+            # Whatever was started by then is nobody's.
+            self.abandon()
+            raise
+        self._memory = _MemoryWatch(self)
+        self._tell(self.reader.begin(0.0))
+
+    def _begin(self, log: Path, attempts: tuple[Attempt, ...]) -> None:
         kept = record.Record(
             id=self.id, folder=str(self.target.folder), how=self.way, name=self.target.name, port=self.target.port, url=self.target.url,
-            started=time.time(), status="starting", log=str(self.log), container=self.target.container,
-            attempts=before.attempts if before is not None else (),
+            started=time.time(), status="starting", log=str(log), container=self.target.container, attempts=attempts,
         )  # fmt: skip
         if self.way == "systemd":
-            kept = replace(kept, unit=detach.start_unit(self.target, self.host, self.id, self.log))
+            kept = replace(kept, unit=detach.start_unit(self.target, self.host, self.id, log))
         elif self.way == "compose":
             container = detach.container_of(self.target) or self.target.container or "vllm"
-            kept = replace(kept, container=container)
-            self._spawn(detach.compose_command(self.target, container, self.log.with_suffix(".up")), self.log, self.id + ".log")
+            self.record = kept = replace(kept, container=container)
+            self._spawn(detach.compose_command(self.target, container, log.with_suffix(".up")), log, self.id + ".log")
         else:
-            self._spawn(["bash", str(self.target.script)], self.log, self.id)
+            self._spawn(["bash", str(self.target.script)], log, self.id)
             assert self._leader is not None
             kept = replace(kept, pid=self._leader.pid, created=self._leader.created)
         self.record = kept
         record.save(kept)
-        self._memory = _MemoryWatch(self)
-        self._tell(self.reader.begin(0.0))
 
     def wait(self, cancelled: Callable[[], bool] = lambda: False) -> Outcome:
         """Until the server answers on /health, fails, takes too long, or ``cancelled`` says so."""
@@ -239,8 +248,15 @@ class Launch:
         self._mark("stopped")
         return how
 
+    def abandon(self, now: Callable[[], bool] = lambda: False) -> None:
+        """After an error on this side: end what was started, unless it was given out of hand. Never raises."""
+        if not self._left:
+            with contextlib.suppress(Exception):
+                self.stop(now)
+
     def leave_running(self) -> None:
         """Give the server out of hand: it goes on without this program."""
+        self._left = True
         self._pump()
         if self._memory is not None:
             self._memory.end()
