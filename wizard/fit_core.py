@@ -8,6 +8,7 @@ Figures that shapes do not give come from ``fit_data/constants.json``, each with
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
@@ -237,10 +238,9 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None) 
             graphs, graphs_spread, graphs_source = calibration.cuda_graph_bytes, 64 * MIB, outside_source
     lora = fit_weights.lora_bytes(model.arch, request, model.dtype_bytes) if model.arch is not None else 0
     sides = _sides(info, model, request, batch, weights, parts, outside + graphs + lora + request.draft_weight_bytes, calibration)
-    fullest = max(range(len(sides)), key=lambda i: sides[i].used)
-    side = sides[fullest]
     utilization, utilization_reason = _utilization(request)
     budget = int(request.gpu_total_bytes * utilization)
+    side = _tightest(sides, budget, lambda stage: _pool(info, model, request, batch, stage, max_len) if certain else None)
     # measured: sizes from the shapes are off by 0.06 % in the mean; padded MXFP4 experts by up to 0.9 %
     share = 0.012 if model.quant.method == "mxfp4" else 0.002 if info.weight_source in ("safetensors headers", "index", "recipe") else 0.004
     if info.weight_source == ESTIMATED:
@@ -316,6 +316,18 @@ def _sides(
         peak, peak_spread = _measured_peak(activation, spread, batch, calibration)
         out.append(_Side(size, profile, peak, peak_spread, size + peak + rest, layers, peak != activation))
     return out
+
+
+def _tightest(sides: Sequence[_Side], budget: int, pool_of: Callable[[_Side], Pool | None]) -> _Side:
+    """The stage that holds the fewest blocks: vLLM gives all of them as many as that one has room for."""
+    if len(sides) == 1:
+        return sides[0]
+
+    def room(side: _Side) -> tuple[int, int]:
+        pool = pool_of(side)
+        return (pool.blocks(max(0, budget - side.used)) if pool is not None else 0, -side.used)
+
+    return min(sides, key=room)
 
 
 def _measured_weights(computed: int, request: FitRequest, calibration: Calibration | None) -> int:

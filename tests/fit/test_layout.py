@@ -213,3 +213,12 @@ def test_a_draft_whose_size_is_not_known_is_said() -> None:
     assert any("org/eagle" in note for note in result.notes)
     ngram = apply_settings(request, ['speculative_config={"method": "ngram", "num_speculative_tokens": 3}'], notes)
     assert fit(model("Qwen3-8B"), ngram).certain
+
+
+def test_the_stage_with_the_fewest_blocks_decides() -> None:
+    # 61 layers in four stages: one of 16, which has less room for each block than the last with its head
+    info = from_config({**DEEPSEEK_V3, "quantization_config": None, "n_routed_experts": 8, "num_nextn_predict_layers": 0}, source="x")
+    request = FitRequest("0.33.0", H200.total_bytes, gpu_name="H200", pipeline_parallel_size=4, max_model_len=8192, max_num_seqs=16, max_num_batched_tokens=2048)
+    got = fit(info, request)
+    assert got.kv_bytes_per_token is not None
+    assert got.kv_bytes_per_token >= 16 * 576 * 2
