@@ -300,10 +300,12 @@ def lfm2(config: Text, text: Text) -> Arch:
 
 def kimi_linear(config: Text, text: Text) -> Arch:
     """Kimi Linear: delta attention with a decay per channel, latent attention every few layers."""
-    hidden, _layers, heads, _kv, _ = base.dims(text)
+    hidden, layers, heads, _kv, _ = base.dims(text)
     linear = text.get("linear_attn_config")
     linear = linear if isinstance(linear, Mapping) else {}
     delta = set(linear.get("kda_layers") or ())
+    if not delta:  # as newer configuration classes write it
+        delta = {i + 1 for i, kind in enumerate(base.layer_types(text, layers) or ()) if kind == "linear"}
     kernel, d_heads, size = integer(linear, "short_conv_kernel_size") or 4, integer(linear, "num_heads") or heads, integer(linear, "head_dim") or 128
     wide = d_heads * size
     state = state_layer("kda", (kernel - 1) * 3 * wide, d_heads * size * size, 4.0)
@@ -441,6 +443,9 @@ def mimo_v2(config: Text, text: Text) -> Arch:
     whole = base.generic(config, text)
     hidden, _layers, heads, kv_heads, head_dim = base.dims(text)
     pattern = text.get("hybrid_layer_pattern")
+    named = base.layer_types(text, len(whole.blocks))
+    if pattern is None and named is not None:
+        pattern = [int(kind == "sliding") for kind in named]
     value = integer(text, "v_head_dim") or head_dim
     s_heads, s_kv = integer(text, "swa_num_attention_heads") or heads, integer(text, "swa_num_key_value_heads") or kv_heads
     s_size, s_value = integer(text, "swa_head_dim") or head_dim, integer(text, "swa_v_head_dim") or value
