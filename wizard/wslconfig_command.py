@@ -102,16 +102,18 @@ def _check(args: argparse.Namespace) -> int:
     name, data, machine = _input(args)
     mode = _mode(name, args.wsl_conf)
     ram, cpus = _host_figures(args, machine)
-    parsed = parse(data, mode, ram, cpus)
+    parsed = parse(data or b"", mode, ram, cpus)
     if args.json:
-        _print_json({"file": name, **to_json(parsed)})
+        _print_json({"file": name, "present": data is not None, **to_json(parsed)})
+    elif data is None:
+        print(_("There is no {file} yet: WSL uses its defaults.").format(file=name))
     else:
         print("\n".join(report(name, parsed)))
     return 1 if parsed.problems or parsed.fatal is not None or not parsed.readable else 0
 
 
-def _input(args: argparse.Namespace) -> tuple[str, bytes, Machine | None]:
-    """The file to look at: its name, its content, and the machine where one was asked."""
+def _input(args: argparse.Namespace) -> tuple[str, bytes | None, Machine | None]:
+    """The file to look at: its name, its content (None: not there yet), and the machine where one was asked."""
     if len(args.words) > 1:
         raise BadInput(_("Give one file, not {count}.").format(count=len(args.words)))
     if args.words:
@@ -129,8 +131,6 @@ def _input(args: argparse.Namespace) -> tuple[str, bytes, Machine | None]:
                 else ""
             )
         )
-    if wsl.wslconfig_bytes is None:
-        raise BadInput(_("There is no {file} yet: WSL uses its defaults.").format(file=wsl.wslconfig_path))
     return wsl.wslconfig_path, wsl.wslconfig_bytes, machine
 
 

@@ -100,6 +100,9 @@ def from_text(text: str, script: bool) -> list[Command]:
         budget -= max(lexed.end - start, 200)
         words, env = _leading_env(lexed.words)
         command = _program(words, env, text)
+        if command is None and any(w.dynamic for w in words):
+            # Options and image stand in variables, as in the launch.sh that we write.
+            command = _program(_expanded(words, _assigned(text[:start])), env, text)
         if command is None:
             continue
         command.slips = [*lexed.slips]
@@ -114,6 +117,7 @@ def from_text(text: str, script: bool) -> list[Command]:
 
 _BEGINS = re.compile(
     r"\bvllm[ \t\u00a0]+serve\b|\bvllm\.entrypoints[\w.]*api_server\b|\bpython[\d.]*[ \t]+\S{0,200}api_server\.py\b"
+    r"|\bvllm[\"']?[ \t]+[\"']?\$\{\w+\[[@*]\]\}"
     r"|\b(?:docker|podman|nerdctl)\b(?=[ \t]+(?:\S{1,40}[ \t]+){0,2}(?:run|create)\b)"
 )
 # A command as a list of JSON strings: CMD ["vllm", "serve", ...] of a Dockerfile, subprocess.run([...]).
@@ -140,6 +144,8 @@ def _command_start(text: str, at: int) -> tuple[int, str]:
     begin = prompt_end(text, line_start)
     before = text[begin:at]
     quote = _open_quote(before)
+    if quote is not None and text.startswith("vllm" + before[quote], at):
+        return begin + quote, ""  # only the program's path stands in quotes
     if quote is not None:
         return begin + quote + 1, before[quote]
     cut = max((before.rfind(mark) + len(mark) for mark in ("&&", "||", ";", "| ", "`", "(", "\uff1a", "\u3002", "\uff0c") if mark in before), default=0)
@@ -265,6 +271,12 @@ _ASSIGN = re.compile(r"^[ \t]*(?:export[ \t]+|declare[ \t]+(?:-\w+[ \t]+)*|reado
 
 def _variables(command: Command, before: str, script: bool) -> None:
     """Put in what the script itself sets: ``MODEL=...`` and arrays; exported VLLM_* and the like become env."""
+    values = _assigned(before, command.env)
+    command.words = _expanded(command.words, values)
+
+
+def _assigned(before: str, env: dict[str, str] | None = None) -> dict[str, list[Word]]:
+    """Name -> words of what a script sets before its command; what is exported is added to ``env``."""
     values: dict[str, list[Word]] = {}
     for match in _ASSIGN.finditer(before):
         name, start = match.group(1), match.start(2)
@@ -285,10 +297,16 @@ def _variables(command: Command, before: str, script: bool) -> None:
         lexed = lex(before, start, script=True)
         values[name] = lexed.words[:1]
         plain = lexed.words[0].text if lexed.words else ""
-        if match.group(0).lstrip().startswith("export") or name.startswith(("VLLM_", "CUDA_", "NCCL_", "HF_")):
-            command.env.setdefault(name, plain)
+        exported = match.group(0).lstrip().startswith("export") or name.startswith(("VLLM_", "CUDA_", "NCCL_", "HF_"))
+        if env is not None and exported:
+            env.setdefault(name, plain)
+    return values
+
+
+def _expanded(words: list[Word], values: dict[str, list[Word]]) -> list[Word]:
+    """The words with the script's own variables put in."""
     expanded: list[Word] = []
-    for word in command.words:
+    for word in words:
         array = re.fullmatch(r"\$\{?(\w+)(?:\[[@*]\])?\}?", word.text) if word.dynamic else None
         known = values.get(array.group(1)) if array else None
         if known is not None and (len(known) != 1 or "[" in word.text):
@@ -300,7 +318,7 @@ def _variables(command: Command, before: str, script: bool) -> None:
             expanded.append(Word(text, word.raw, word.start, word.end, word.quoted, "$" in text))
         else:
             expanded.append(word)
-    command.words = expanded
+    return expanded
 
 
 # --- files ---------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from wizard.outputs.spec import FileSpec
 from wizard.plan_types import Plan
 
 NAME = "compose.yaml"
+LEAST_START_S = 600  # what a server is given at least until a failing health check counts
 
 
 def compose_file(plan: Plan) -> FileSpec:
@@ -110,7 +111,8 @@ def compose_file(plan: Plan) -> FileSpec:
     out.append("    stop_grace_period: 60s")
     say(_("vLLM exits with 0 when its engine dies while serving, so on-failure would not bring it back."), 4)
     out.append("    restart: unless-stopped")
-    start = start_seconds(plan)
+    # A healthy answer counts at once; only a failing one is waited for.
+    start = max(start_seconds(plan), LEAST_START_S)
     waiting = (
         _("Download and loading are given {minutes} minutes; until then a failed check does not count.")
         if plan.host_model_path is None
