@@ -71,6 +71,16 @@ def test_help_imports_next_to_nothing() -> None:
     assert not (names - before) & heavy
 
 
+@pytest.mark.parametrize("spelling", [["--flag", "--swap-space"], ["--flag=--swap-space"], ["--flag", "swap_space"]])
+def test_an_option_of_a_release_is_named_with_or_without_dashes(
+    spelling: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["releases", "show", "0.17.1", *spelling]) == 0
+    assert main(["releases", "show", "0.33.0", *spelling]) == 1
+    out = capsys.readouterr().out
+    assert "0.33.0 has no option --swap-space.\n  in 0.6.3.post1 to 0.17.1" in out
+
+
 # -- wrong input ------------------------------------------------------------------------------------------------
 
 

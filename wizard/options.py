@@ -266,11 +266,11 @@ def _at_dashes(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _joined(words: Sequence[str]) -> list[str]:
-    """``--set --option=value`` as one word: a parser takes the second one for an option of its own."""
+    """``--set --option=value`` and ``--flag --option`` as one word: a parser takes the second one for an option of its own."""
     out: list[str] = []
     for at, word in enumerate(words):
-        if at and words[at - 1] == "--set" and word.startswith("--") and word != "--":
-            out[-1] = f"--set={word}"
+        if at and words[at - 1] in ("--set", "--flag") and word.startswith("--") and word != "--":
+            out[-1] = f"{words[at - 1]}={word}"
         else:
             out.append(word)
     return out

@@ -252,6 +252,8 @@ def _show_flag(release: Release, flag: str, as_json: bool) -> int:
     from . import find_option, flag_spans
     from .help import help_for
 
+    if not flag.startswith("-"):
+        flag = "--" + flag.replace("_", "-")
     option, how = find_option(release, flag)
     spans = flag_spans(option.flag if option is not None else flag)
     if as_json:
@@ -266,7 +268,10 @@ def _show_flag(release: Release, flag: str, as_json: bool) -> int:
         )
         return 0 if option is not None else 1
     if option is None:
-        print(_("{release} has no option {flag} ({how}).").format(release=release.version, flag=flag, how=how))
+        if how == "ambiguous":
+            print(_("{flag} could be several options of {release}.").format(release=release.version, flag=flag))
+        else:
+            print(_("{release} has no option {flag}.").format(release=release.version, flag=flag))
     else:
         print(describe_option(option))
         words = help_for(option.dest)
