@@ -50,6 +50,8 @@ _MODEL_FILE = re.compile(
     re.IGNORECASE,
 )
 FOREVER_S = 3600.0
+# Which interface has which address; a cluster's plan asks for it. Public addresses are replaced like everywhere.
+ADDRESS_COMMAND = ("ip", "-o", "-4", "addr", "show")
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,7 @@ class Recorder:
 
 
 def look_around(host: Host) -> None:
-    """Ask everything that the wizard asks of a machine: the probes, then the models."""
+    """Ask everything that the wizard asks of a machine: the probes, the models, and the network of a cluster's node."""
     from wizard.models.find import find
     from wizard.models.inspect import inspect
     from wizard.probes import run_all
@@ -272,6 +274,8 @@ def look_around(host: Host) -> None:
     machine = run_all(host)
     for found in find(host, machine):
         inspect(host, found.path)
+    if host.platform == "linux":
+        host.run(ADDRESS_COMMAND)
 
 
 def record(

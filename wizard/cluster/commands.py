@@ -119,7 +119,7 @@ def ray_head_script(nodes: int, limit_s: int) -> str:
 
 def ray_worker_script(head: str) -> str:
     """Bash for the other nodes: joins the head's Ray and stays."""
-    return f'exec ray start --address={head}:{RAY_PORT} --node-ip-address="$VLLM_HOST_IP" --disable-usage-stats --block'
+    return f'exec ray start --address="{head}:{RAY_PORT}" --node-ip-address="$VLLM_HOST_IP" --disable-usage-stats --block'
 
 
 # Counted by Ray itself: `ray status` is made for people. No single quote may stand in it.

@@ -141,8 +141,10 @@ def layouts(info: ModelInfo, request: FitRequest, nodes: int, gpus: int) -> Iter
             yield Layout(nodes, gpus, tensor, stages)
 
 
-def reason_for(layout: Layout, info: ModelInfo) -> str:
+def reason_for(layout: Layout, info: ModelInfo, *, cpu: bool = False) -> str:
     """Why a model would be spread like this."""
+    if cpu:
+        return _("it fits one node: {data} copies share the requests, and no token crosses between nodes").format(data=layout.data)
     if layout.expert_parallel:
         return _("a mixture model: its {experts} experts are spread over {gpus} GPUs, attention runs {data} times in parallel").format(
             experts=info.num_experts, gpus=layout.gpus, data=layout.data
@@ -192,7 +194,7 @@ def best(session: Session, one: Plan, nodes: int, gpus: int, network_gbps: float
         wanted.sort(key=lambda layout: layout.expert_parallel)
     tried: Sized | None = None
     for layout in wanted:
-        tried = sized(session, layout, reason_for(layout, info))
+        tried = sized(session, layout, reason_for(layout, info, cpu=request.cpu))
         if tried.fits and (tried.result is None or tried.result.concurrency is None or tried.result.concurrency >= 1):
             break
     if tried is None:

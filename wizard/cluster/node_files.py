@@ -117,6 +117,8 @@ def _settings(cluster: ClusterPlan, plan: Plan, command: NodeCommand) -> list[st
         words = list(command.words)
         if cluster.run_on != RAY and plan.runtime == "docker" and plan.image is not None and plan.image.serves_with_model_flag:
             words = ["--model", *words]
+        if cluster.run_on != RAY and plan.runtime == "local":
+            words = ["serve", *words]
         out += single._array("arguments", [(row, reasons.get(row[0], "")) for row in _rows(words)])
     else:
         out.append("arguments=()")
@@ -142,8 +144,8 @@ def _settings(cluster: ClusterPlan, plan: Plan, command: NodeCommand) -> list[st
 
 
 def _rows(words: list[str]) -> list[list[str]]:
-    """The words grouped by option, the model (or ``--model`` with it) first."""
-    lead = 2 if words[:1] == ["--model"] else 1
+    """The words grouped by option, the model (with what leads to it) first."""
+    lead = 2 if words[0] in ("--model", "serve") else 1
     rows = [words[:lead]]
     for word in words[lead:]:
         if word.startswith("--") or len(rows) == 1:

@@ -16,13 +16,13 @@ from wizard.facts import Gpu, Machine, Severity
 from wizard.i18n import _
 from wizard.plan.sizing import usable_gpus
 from wizard.plan_types import Notice
+from wizard.record import ADDRESS_COMMAND
 
 if TYPE_CHECKING:
     from wizard.host import Host
 
 MOST_NODES = 1024
 RECORD = "vllm-wizard record"
-ADDRESS_COMMAND = ("ip", "-o", "-4", "addr", "show")
 _NODE_KEYS = {"name": str, "address": str, "interface": str, "machine": str, "release": str}
 _SETTING_KEYS: dict[str, tuple[type, ...]] = {
     "shared_storage": (bool,), "network_gbps": (int, float), "mixed_drivers": (bool,), "check_reach": (bool,),
@@ -291,6 +291,8 @@ def _check_interface(node: Node) -> list[Notice]:
     there = ", ".join(f"{name} ({', '.join(held)})" for name, held in node.interfaces.items() if name != "lo")
     if node.interface is not None and node.interface not in node.interfaces:
         return [node_problem(node, "interface_missing", _("it has no network interface {name}").format(name=node.interface), _("There are: {there}.").format(there=there))]
+    if not ipaddress.IPv4Address(node.address).is_private:
+        return []  # a record holds no public address
     if node.network_interface is None:
         return [node_problem(node, "interface_missing", _("no network interface has the address {address}").format(address=node.address), _("There are: {there}.").format(there=there))]
     if node.address not in node.interfaces[node.network_interface]:
@@ -332,7 +334,7 @@ def missing_models(nodes: Iterable[Node], path: str, shared: bool) -> list[Notic
             out.append(
                 node_problem(
                     node, "model_missing", _("the model is not at {path}").format(path=path),
-                    _("Copy it there, or write shared_storage = true under [cluster] when that folder is the same storage on all nodes."),
+                    _("Copy it there. When that folder is the same storage on all nodes, or the record only does not show it, write shared_storage = true under [cluster]: the script looks again when it starts."),
                     (f"rsync -a {path}/ {node.address}:{path}/",),
                 )
             )  # fmt: skip

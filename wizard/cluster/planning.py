@@ -31,7 +31,7 @@ from wizard.plan import plan as make_plan
 from wizard.plan.runtime import device_of
 from wizard.plan.sizing import usable_gpus
 from wizard.plan_types import Decision, Notice, Plan
-from wizard.session import Session, Value
+from wizard.session import Layer, Session, Value
 from wizard.steps import CLUSTER_KEYS
 
 MOST_REPLICAS = 64
@@ -61,10 +61,10 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
         raise BadInput(
             _("To run on several machines, list them: an answers file with [[nodes]] (name, address, machine). See docs/cluster.md.")
         )
-    head = session
+    head = session if chosen == THIS else _of_one_model(session)
     if nodes and nodes[0].machine is not None:
         # On every node the same number of GPUs is taken, whichever they are.
-        head = replace(session.forget("gpus"), machine=nodes[0].machine)
+        head = replace(head.forget("gpus"), machine=nodes[0].machine)
     device = device_of(head.machine)
     gpus = node_room.common_gpus(nodes, device) if nodes else usable_gpus(head.machine, device)
     base = layouts.session_for(head, head.machine, gpus) if nodes else head
@@ -113,6 +113,20 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
     return replace(made, after=next_steps(made))
 
 
+def _of_one_model(session: Session) -> Session:
+    """The session without the other models: comparing them all anew for every layout would take most of the time."""
+    given = session.answers.get("model")
+    model = given[0] if given is not None else make_plan(session).value("model")
+    if model is None:
+        return session
+    info = session.models.get(str(model))
+    hit = session.recipes.find(info if info is not None else str(model))
+    only = replace(session.recipes, recipes=(hit[0],) if hit is not None else ())
+    kept = {str(model): info} if info is not None else {}
+    asked = session if given is not None else session.answer("model", str(model), Layer.FILE)
+    return replace(asked, recipes=only, found=(), models=kept)
+
+
 def _with_answers(entry: Sized, session: Session, chosen: str) -> Sized:
     """The plan with the session as it was given, and the answers that are the cluster's among its decisions."""
     added = []
@@ -123,7 +137,7 @@ def _with_answers(entry: Sized, session: Session, chosen: str) -> Sized:
             value = chosen if key == "run_on" or answered is None else answered[0]
             added.append(Decision(key, value, _("chosen by you"), answered[1].value if answered is not None else "default", chosen=True))
     own = tuple(d for d in entry.plan.decisions if d.key != "gpus" or chosen in (THIS, REPLICAS))
-    plan = replace(entry.plan, decisions=(*own, *added), session=replace(entry.plan.session, answers=session.answers, secrets=session.secrets))
+    plan = replace(entry.plan, decisions=(*own, *added), session=replace(session, machine=entry.plan.session.machine))
     return replace(entry, plan=plan)
 
 
