@@ -49,7 +49,9 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
         Step(
             _("Start the server"),
             (bash_line(["cd", out]), "./launch.sh"),
-            consequence=_("Ready when it says “Application startup complete”."),
+            consequence=_("Ready when it says “Application startup complete”.")
+            + " "
+            + _("Or let the wizard start it, watch it and prove that it answers: {command}").format(command=bash_line(["vllm-wizard", "launch", out])),
         )
     )
     steps.append(Step(_("Try it"), (try_command(plan),), consequence=_("In a second terminal.")))
