@@ -3,10 +3,12 @@
     python benchmarks/move.py                       # both data sets, throttled and not; needs root for the throttle
     python benchmarks/move.py --gb 1 --runs 1 --json
 
-The contenders copy the same source to the same disk, one after the other, from cold caches:
+The contenders copy the same source to the same disk, one after the other. The caches are dropped before each,
+and then its program is started once on a folder with one small file: the source is cold, the programs are not.
 
 * ``cp -r`` then ``sync``: the limit. It proves nothing.
-* ``vllm-wizard move``: hashed on the way, flushed, read back from the disk, compared; start-up included.
+* ``vllm-wizard move``: hashed on the way, flushed, read back from the disk, compared; start-up included. It runs
+  from a copy of the package with its bytecode compiled, as pip leaves it behind.
 * ``cp -r`` then ``sha256sum`` of the copy (from the page cache; it does not even compare with the source).
 * ``rsync -a --checksum``, where rsync is installed.
 
@@ -15,12 +17,14 @@ wherever ``--image-dir`` says, and the kernel limits the reads of that one devic
 in cgroup v1, io.max in v2) for the process that runs the contender. All programs are unchanged and all reads are
 limited in the same way, whoever makes them; reads and writes of the destination's disk are not limited. The
 device reads ahead by 8 MiB, so that the limit's rate and not its grain is what programs meet. "Of the rate" is
-what the limit alone would take, divided by the time taken.
+what the limit alone would take, divided by the time taken. "Of cp + sync" is the median of the quotients within
+each round: rounds are minutes apart, and a machine that others use too is never twice the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import contextlib
 import json
 import os
@@ -35,6 +39,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 MB = 1_000_000
@@ -47,8 +52,9 @@ class Row:
     contender: str
     seconds: float  # median of the runs
     all_seconds: list[float]
+    cpu_seconds: float  # median; of the program and its helpers, not of the kernel's own threads
     rate_mb_per_s: float
-    of_limit: float  # the time of cp and sync divided by this one's: 1.0 is as fast
+    of_limit: float  # the time of cp and sync divided by this one's in the same round, median: 1.0 is as fast
     of_rate: float | None  # what the throttle alone would take, divided by this one's time
     peak_rss_mb: float | None = None
 
@@ -136,6 +142,15 @@ class Throttle:
 # --- the contenders
 
 
+def install(folder: Path) -> dict[str, str]:
+    """A copy of the package as pip would leave it, bytecode compiled; the environment that runs it."""
+    shutil.copytree(ROOT / "wizard", folder / "wizard", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "recipes", folder / "recipes")
+    compileall.compile_dir(folder, quiet=2)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**environment, "PYTHONPATH": str(folder)}
+
+
 def contenders(src: Path, dst: Path) -> dict[str, list[str]]:
     def shell(text: str) -> list[str]:
         return ["sh", "-c", text, "sh", str(src), str(dst)]
@@ -150,26 +165,48 @@ def contenders(src: Path, dst: Path) -> dict[str, list[str]]:
     return found
 
 
-def run_once(command: list[str], join: Callable[[], None] | None) -> tuple[float, float]:
-    """Seconds and peak memory in MB of one run from cold caches."""
+class Measured(NamedTuple):
+    seconds: float
+    cpu_seconds: float
+    peak_rss_mb: float
+
+
+def run_once(name: str, src: Path, work: Path, environment: dict[str, str], join: Callable[[], None] | None) -> Measured:
+    """One contender, from a cold source."""
     subprocess.run(["sync"], check=True)
     with contextlib.suppress(OSError):
         Path("/proc/sys/vm/drop_caches").write_text("3")
-    time.sleep(0.5)
+    tiny = work / "tiny"
+    tiny.mkdir()
+    (tiny / "config.json").write_text("{}")
+    start(contenders(tiny, work / "tiny-copy")[name], environment, None)
+    subprocess.run(["sync"], check=True)
+    return start(contenders(src, work / "copy")[name], environment, join)
+
+
+def start(command: list[str], environment: dict[str, str], join: Callable[[], None] | None) -> Measured:
     begin = time.perf_counter()
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, preexec_fn=join)
+    process = subprocess.Popen(command, cwd="/", env=environment, stdout=subprocess.DEVNULL, preexec_fn=join)
     _pid, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - begin
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{command} failed with {process.returncode}")
-    return seconds, usage.ru_maxrss * 1024 / MB
+    return Measured(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / MB)
 
 
-def compare(data: str, source: str, src: Path, work: Path, runs: int, throttle: Throttle | None, bytes_per_s: int) -> list[Row]:
+def compare(
+    data: str,
+    source: str,
+    src: Path,
+    work: Path,
+    runs: int,
+    environment: dict[str, str],
+    throttle: Throttle | None,
+    bytes_per_s: int,
+) -> list[Row]:
     size = sum(p.stat().st_size for p in src.rglob("*") if p.is_file())
-    times: dict[str, list[float]] = {}
-    memory: dict[str, float] = {}
+    measured: dict[str, list[Measured]] = {}
     for n in range(runs):
         names = list(contenders(src, work))
         # Turn the order round: whoever comes after another finds the disk in another state.
@@ -178,38 +215,38 @@ def compare(data: str, source: str, src: Path, work: Path, runs: int, throttle: 
             # last seconds before it takes one, and whoever copies right after a deletion would pay for it.
             dst = work / f"run-{n}-{place}"
             dst.mkdir()
-            seconds, rss = run_once(contenders(src, dst / "copy")[name], throttle.join if throttle else None)
-            times.setdefault(name, []).append(seconds)
-            memory[name] = max(rss, memory.get(name, 0.0))
-            print(f"  {data}, {source}: {name}: {seconds:.2f} s", file=sys.stderr)
+            found = run_once(name, src, dst, environment, throttle.join if throttle else None)
+            measured.setdefault(name, []).append(found)
+            print(f"  {data}, {source}: {name}: {found.seconds:.2f} s, CPU {found.cpu_seconds:.2f} s", file=sys.stderr)
             if size > 1_000 * MB:
                 shutil.rmtree(dst)  # few inodes, much room
-    limit = statistics.median(times["cp -r; sync"])
+    limit = [m.seconds for m in measured["cp -r; sync"]]
     rows = []
-    for name, all_seconds in times.items():
-        seconds = statistics.median(all_seconds)
+    for name, found_all in measured.items():
+        seconds = statistics.median(m.seconds for m in found_all)
         rows.append(
             Row(
                 data,
                 source,
                 name,
                 round(seconds, 2),
-                [round(s, 2) for s in all_seconds],
+                [round(m.seconds, 2) for m in found_all],
+                round(statistics.median(m.cpu_seconds for m in found_all), 2),
                 round(size / seconds / MB, 1),
-                round(limit / seconds, 3),
+                round(statistics.median(a / m.seconds for a, m in zip(limit, found_all, strict=True)), 3),
                 round(size / bytes_per_s / seconds, 3) if bytes_per_s else None,
-                round(memory[name], 1) if name.startswith("vllm") else None,
+                round(max(m.peak_rss_mb for m in found_all), 1) if name.startswith("vllm") else None,
             )
         )
     return rows
 
 
 def table(rows: list[Row]) -> str:
-    lines = ["| data | source | contender | seconds | MB/s | of cp + sync | of the rate |", "|---|---|---|---:|---:|---:|---:|"]
+    lines = ["| data | source | contender | seconds | CPU s | MB/s | of cp + sync | of the rate |", "|---|---|---|---:|---:|---:|---:|---:|"]
     for r in rows:
         of_rate = f"{r.of_rate:.2f}" if r.of_rate is not None else ""
         lines.append(
-            f"| {r.data} | {r.source} | `{r.contender}` | {r.seconds:.2f} | {r.rate_mb_per_s:.0f} | {r.of_limit:.2f} | {of_rate} |"
+            f"| {r.data} | {r.source} | `{r.contender}` | {r.seconds:.2f} | {r.cpu_seconds:.2f} | {r.rate_mb_per_s:.0f} | {r.of_limit:.2f} | {of_rate} |"
         )
     peak = max((r.peak_rss_mb or 0.0) for r in rows)
     return "\n".join([*lines, "", f"Peak memory of the mover: {peak:.0f} MB."])
@@ -239,7 +276,8 @@ def main() -> int:
         tempfile.TemporaryDirectory(dir=args.work_dir, prefix="move-bench-") as work,
         loop_device(args.image_dir, int(total * 1.05) + args.small * 75_000 + 300 * MB) as (mount, device),
     ):
-        os.environ["XDG_STATE_HOME"] = str(Path(work) / "state")
+        environment = install(Path(work) / "installed")
+        environment["XDG_STATE_HOME"] = str(Path(work) / "state")
         sources: dict[str, Path] = {}
         if args.only != "small":
             make_shards(mount / "shards", total, 8)
@@ -254,7 +292,8 @@ def main() -> int:
                 for data, src in sources.items():
                     where = Path(work) / f"{kind}-{src.name}"
                     where.mkdir()
-                    rows += compare(data, label, src, where, args.runs, throttle, args.mb_per_s * MB if throttle else 0)
+                    limit = args.mb_per_s * MB if throttle else 0
+                    rows += compare(data, label, src, where, args.runs, environment, throttle, limit)
             finally:
                 if throttle:
                     throttle.close()

@@ -285,11 +285,11 @@ class Mover:
         """What is still to be copied: whole small files, and the rest. What an earlier run began is read again
         before it is built upon; what does not hold is taken out of ``done``."""
         self._report(Stage.CHECK)
+        prune(data, self.plan, done)
         for rel in self.plan.dirs:
             os.makedirs(os.path.join(data, rel), exist_ok=True)
         small: list[MoveFile] = []
         large: list[Task] = []
-        prune(data, self.plan, done)
         for file in self.plan.files:
             proven = done.pop(file.rel, None)
             upto = 0 if proven is None else proven_bytes(file, {file.rel: proven})

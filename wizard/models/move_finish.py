@@ -80,6 +80,8 @@ def hash_file(path: str, expected_size: int, check: Callable[[], None] = lambda:
 
 def prune(data: str, plan: MovePlan, done: Mapping[str, Proven]) -> None:
     """Take out of an unfinished copy what the source no longer has, so that it does not come along."""
+    if not done and not any(os.scandir(data)):
+        return
     wanted = {x.rel for x in plan.links} | set(plan.dirs)
     for file in plan.files:
         wanted.add(file.rel)

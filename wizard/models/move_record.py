@@ -106,6 +106,20 @@ class Manifest:
     proofs: dict[str, list[Any]] = field(default_factory=dict)  # rel -> [size, mtime_ns, ctime_ns, sha256]
     warnings: list[str] = field(default_factory=list)
     blocks_deletion: str = ""  # why the source is not deleted even on consent; "" if nothing speaks against it
+    _listed: str = field(default="", repr=False)  # files, links and folders as JSON: they never change
+
+    @property
+    def listed(self) -> str:
+        """The part of the record that stays the same, as the inner text of a JSON object."""
+        if not self._listed:
+            lists = {
+                "files": [_row_of(f) for f in self.files],
+                "dirs": self.dirs,
+                "links": [[x.rel, x.source, x.target] for x in self.links],
+                "alias_links": [[x.rel, x.source, x.target] for x in self.alias_links],
+            }
+            self._listed = _json(lists)[1:-1]
+        return self._listed
 
     @property
     def public_state(self) -> MoveState:
@@ -195,22 +209,28 @@ def is_destination_of(dst: str, src: str) -> bool:
     return manifest is not None and manifest.dst == dst and manifest.src == src
 
 
+_CHANGING = (
+    "dst", "src", "name", "state", "src_is_file", "created", "updated", "proofs", "warnings", "blocks_deletion",
+)  # fmt: skip
+
+
+def _json(data: dict[str, Any]) -> str:
+    # ASCII with escapes: names that are no valid UTF-8 come back as they were.
+    return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+
+
 def save_manifest(work_dir: str, manifest: Manifest) -> None:
     """Replace the manifest as a whole; it is on the disk when this returns."""
     manifest.updated = time.time()
-    data = {
+    changing = {
         "version": VERSION,
-        **{name: value for name, value in vars(manifest).items() if name not in ("kind", "files", "links", "alias_links")},
+        **{name: getattr(manifest, name) for name in _CHANGING},
         "kind": manifest.kind.value,
-        "files": [_row_of(f) for f in manifest.files],
-        "links": [[x.rel, x.source, x.target] for x in manifest.links],
-        "alias_links": [[x.rel, x.source, x.target] for x in manifest.alias_links],
     }
     path = os.path.join(work_dir, MANIFEST)
     temporary = path + ".new"
     with open(temporary, "wb") as handle:
-        # ASCII with escapes: names that are no valid UTF-8 come back as they were.
-        handle.write(json.dumps(data, ensure_ascii=True, separators=(",", ":")).encode("ascii"))
+        handle.write(f"{_json(changing)[:-1]},{manifest.listed}}}".encode("ascii"))
         handle.flush()
         os.fsync(handle.fileno())
     os.replace(temporary, path)

@@ -13,7 +13,7 @@ import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wizard.errors import BadInput
 from wizard.i18n import _
@@ -42,8 +42,7 @@ _HUB_LFS_PATTERNS = (
 )
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """One entry of a folder, links not followed."""
 
     name: str
@@ -53,8 +52,9 @@ class Node:
     is_link: bool
 
 
-@dataclass(frozen=True)
-class NodeStat:
+class NodeStat(NamedTuple):
+    """What is asked of one file or folder. (Light on purpose: there may be thousands.)"""
+
     size_bytes: int
     mtime_ns: int
     mode: int
