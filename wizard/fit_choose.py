@@ -127,7 +127,7 @@ def ways_out(
     measured = measured_by(calibration)
     result = fit(info, request, measured(request, info))
     if not result.certain and not info.kv_layout_known:
-        return ()
+        return tuple(_by_weights(info, request, result, variants))[:most]
     for distance, way in _candidates(info, request, result, variants, gpus or request.gpus, measured, ram_free_bytes):
         found.append((distance, way))
     found.sort(key=lambda pair: pair[0])
@@ -137,7 +137,24 @@ def ways_out(
         if way.kind not in kinds:
             kinds.add(way.kind)
             out.append(way)
-    return tuple(out[:most])
+    return tuple(out[:most]) or tuple(_by_weights(info, request, result, variants))[:most]
+
+
+def _by_weights(info: ModelInfo, request: FitRequest, result: FitResult, variants: Sequence[ModelInfo]) -> Iterator[WayOut]:
+    """What the weights alone rule out, where nothing near helps or the cache's layout is not known: lower bounds only."""
+    on_each = layout_of(request).gpus
+    room = result.budget_bytes - (result.activation_bytes + result.non_torch_bytes + result.cuda_graph_bytes)
+    if request.cpu or not info.weight_bytes or room <= 0 or result.weights_bytes <= room:
+        return
+    for variant in sorted(variants, key=lambda v: -(v.weight_bytes or 0)):
+        if variant.weight_bytes and variant.weight_bytes / on_each < room:
+            name, size = variant.repo_id or variant.source, variant.weight_bytes / GIB
+            words = _("the smaller variant {name}: its weights ({size:.1f} GiB) have room; for its cache, vLLM prints what fits")
+            yield WayOut("variant", words.format(name=name, size=size), {"model": name})
+            break
+    count = -(-info.weight_bytes // room)
+    words = _("at least {n} such GPUs: so many the weights alone ({size:.0f} GiB) fill")
+    yield WayOut("more_gpus", words.format(n=count, size=info.weight_bytes / GIB))
 
 
 def _candidates(

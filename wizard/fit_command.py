@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     request = _request(args, machine, notes)
     calibrations = _kept(host, args)
     if args.tp is None and request.gpus > 1 and layout_of(request).gpus == 1:
-        request = _spread(info, request, calibrations)
+        request = _spread(info, request, calibrations, notes)
     calibration = calibrations.find(request, info.repo_id or info.source) if calibrations is not None else None
     result = fit(info, request, calibration)
     if not result.fits:
@@ -197,15 +197,17 @@ def _of_machine(machine: Machine) -> tuple[int | None, int | None, str, str | No
     return total, free, best[0].name, best[0].compute_capability.value, len(best), False, machine.gpu.nvlink.value
 
 
-def _spread(info: ModelInfo, request: FitRequest, calibrations: Calibrations | None) -> FitRequest:
-    """Over the GPUs there are, as the plan would: by what divides and by the links."""
+def _spread(info: ModelInfo, request: FitRequest, calibrations: Calibrations | None, notes: list[str]) -> FitRequest:
+    """Over the GPUs there are, as the plan would: by what divides and by the links. The reasons go to ``notes``."""
     from wizard import releases
     from wizard.fit_choose import spread
     from wizard.fit_layout import ALL_OPTIONS, Aim
 
     known = {option.dest for option in releases.load(request.release).options}
     aim = Aim(request.max_model_len, request.max_num_seqs)
-    return spread(info, request, request.gpus, aim, ALL_OPTIONS & known, calibration=calibrations)[0]
+    chosen, reasons = spread(info, request, request.gpus, aim, ALL_OPTIONS & known, calibration=calibrations)
+    notes += [f"{flag.replace('_', ' ')}: {reason}" for flag, reason in reasons.items()]
+    return chosen
 
 
 # --- calibration ---------------------------------------------------------------------------------------------

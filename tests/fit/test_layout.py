@@ -222,3 +222,17 @@ def test_the_stage_with_the_fewest_blocks_decides() -> None:
     got = fit(info, request)
     assert got.kv_bytes_per_token is not None
     assert got.kv_bytes_per_token >= 16 * 576 * 2
+
+
+def test_what_the_weights_alone_rule_out_is_said_where_nothing_near_helps() -> None:
+    from wizard.fit import ways_out
+
+    huge = from_config(DEEPSEEK_V3, source="x")
+    request = FitRequest("0.33.0", RTX3090.total_bytes, gpu_name="RTX 3090")
+    (way,) = ways_out(huge, request)
+    assert way.kind == "more_gpus"
+    assert "at least 3" in way.text
+    unknown = ModelInfo("x/y", False, weight_bytes=100 * GIB, kv_layout_known=False)
+    smaller = ModelInfo("x/y-small", False, weight_bytes=10 * GIB, kv_layout_known=False)
+    assert [w.kind for w in ways_out(unknown, request, variants=[smaller])] == ["variant", "more_gpus"]
+    assert ways_out(smaller, request) == ()

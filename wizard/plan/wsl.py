@@ -53,7 +53,7 @@ def plan_wsl(
         host_cpus=cpus,
         weights_bytes=info.weight_bytes,
         gpu_count=gpu_count,
-        cpu_offload_bytes=sized.request.cpu_offload_bytes,
+        cpu_offload_bytes=sized.request.cpu_offload_bytes * max(1, gpu_count),  # so much for each GPU
         multimodal="image" in info.modalities,
         existing=wsl.wslconfig_bytes,
         keep_alive=bool(keep),
