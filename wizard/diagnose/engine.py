@@ -235,9 +235,14 @@ class Case:
     def best(self, event: Event) -> Match | None:
         """The rule of the highest priority that fits the event."""
         best: Match | None = None
-        for rule, found in self.book.hits(event.text, self._narrowed):
-            if best is not None and (rule.priority, -rule.order) < (best.rule.priority, -best.rule.order):
-                continue
+
+        def worth(rule: Rule) -> bool:
+            # Before its expressions are compiled, which takes longest.
+            if event.kind not in rule.kinds or (rule.frames and not any(p.may_be_in(event.frames) for p in rule.frames)):
+                return False
+            return best is None or (rule.priority, -rule.order) > (best.rule.priority, -best.rule.order)
+
+        for rule, found in self.book.hits(event.text, self._narrowed, worth):
             match = self.fits(rule, event, found)
             if match is not None:
                 best = match

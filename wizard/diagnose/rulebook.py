@@ -9,7 +9,7 @@ from wizard.diagnose.lazy import from_json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
 FOLDER = os.path.join(os.path.dirname(__file__), "rules")  # noqa: PTH118, PTH120  (pathlib takes longer to load than the rules)
@@ -162,8 +162,10 @@ class RuleBook:
             [(needle, rows) for needle, rows in self._any_case.items() if needle in lowered],
         )
 
-    def hits(self, text: str, narrowed: Narrowed | None = None) -> Iterator[tuple[Rule, re.Match[str]]]:
-        """Rules one of whose ``any`` patterns matches, each once."""
+    def hits(
+        self, text: str, narrowed: Narrowed | None = None, worth: Callable[[Rule], bool] = lambda rule: True
+    ) -> Iterator[tuple[Rule, re.Match[str]]]:
+        """Rules that are ``worth`` a look and one of whose ``any`` patterns matches, each once."""
         exact, any_case = narrowed or (self._exact.items(), self._any_case.items())
         seen: set[int] = set()
         rows = [row for needle, found in exact if needle in text for row in found if not row[2] or holds_all(text, row[2])]
@@ -174,6 +176,8 @@ class RuleBook:
             if number in seen:
                 continue
             rule = self.rule(number)
+            if not worth(rule):
+                continue
             found = rule.any[place].search(text)
             if found is not None:
                 seen.add(number)
