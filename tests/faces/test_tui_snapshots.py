@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.faces import tui_fake
-from tests.faces.tui_play import fake_app, ready
+from tests.faces.tui_play import fake_app, ready, until
 from wizard.faces.tui.look import LIGHT
 from wizard.faces.tui.views import MoveView
 from wizard.models.move_types import Progress, Stage
@@ -32,7 +32,8 @@ def at_step(step: str, *keys: str) -> Before:
         for key in keys:
             await pilot.press(key)
             await pilot.pause()
-        await pilot.pause(0.2)
+        screen = app.walk_screen
+        await until(pilot, lambda: not screen.files_due and not screen.unsettled and all(w.is_finished for w in app.workers))
         _no_blinking(app)
         await pilot.pause()
 

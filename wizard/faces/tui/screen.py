@@ -278,6 +278,10 @@ class WalkScreen(Screen[None]):
 
     # -- editing ----------------------------------------------------------------------------------------------
 
+    def on_step_view_grown(self, event: StepView.Grown) -> None:
+        event.stop()
+        self.call_after_refresh(self._show_more)
+
     def on_control_edited(self, event: Control.Edited) -> None:
         view = self.view
         if isinstance(event.source, Toggle) and event.source.id == "apply-wslconfig" and isinstance(view, ReviewView):
@@ -734,8 +738,16 @@ class WalkScreen(Screen[None]):
             self._files_timer.stop()
         self._files_timer = self.set_timer(0.3, self.refresh_files)
 
+    @property
+    def files_due(self) -> bool:
+        """Whether the list of files is about to be found out anew."""
+        return self._files_timer is not None
+
     def refresh_files(self) -> None:
         """Find out anew which files would be written, and how they differ from the disk."""
+        if self._files_timer is not None:
+            self._files_timer.stop()
+            self._files_timer = None
         walk = self.walk
         session, plan = walk.session, walk.plan
         if session is None or plan is None:

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -38,6 +39,12 @@ class StepView(VerticalScroll, can_focus=False):
     def __init__(self, step: Step) -> None:
         super().__init__(id=f"step-{step.id}")
         self.step = step
+
+    class Grown(Message):
+        """The content needs more or less room than before."""
+
+    def watch_virtual_size(self) -> None:
+        self.post_message(self.Grown())
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="inner"):
