@@ -188,7 +188,7 @@ class WizardApp(App[None]):
         """A crash ends the app with exit code 1. Textual's own report shows local variables, and so secrets."""
         self.crash = sys.exc_info()[1] or self._exception
         if self.wizard is not None and self.wizard.server is not None:
-            self.wizard.server.stop()
+            self.wizard.server.give_up()
         self._close_messages_no_wait()
 
 
@@ -255,7 +255,8 @@ def _no_orphan(app: WizardApp) -> None:
     server = app.wizard.server if app.wizard is not None else None
     if server is not None:
         if server.live:
-            server.stop()
+            print(_("Stopping the server that was started here ..."), file=sys.stderr)
+            server.give_up()
         server.wait_over()
 
 

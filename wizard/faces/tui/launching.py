@@ -117,7 +117,7 @@ class LaunchScreen(WholeScreen):
         self.server.on_change = lambda: None
         if self.server.live:
             # The application ends without having asked (a crash): nothing of the server stays.
-            self.server.stop()
+            self.server.give_up()
 
     # -- drawing ----------------------------------------------------------------------------------------------
 
@@ -277,7 +277,9 @@ class LaunchScreen(WholeScreen):
             self.notify(_("Copied. A terminal that forbids it: the lines are printed again when you leave."), timeout=4)
 
     def action_default(self) -> None:
-        """Enter where no button has the focus: nothing is done by chance."""
+        """Enter, or a click on it in the footer: the button in focus; without one nothing is done by chance."""
+        if isinstance(self.focused, PushButton):
+            self.focused.action_press()
 
     def action_leave(self) -> None:
         if self.query_one("#whole-zones").has_class("-log"):

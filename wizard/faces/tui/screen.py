@@ -254,6 +254,8 @@ class WalkScreen(Screen[None]):
             enter = _("Read it")
         elif isinstance(focused, LineInput) and focused.id == "flag-filter":
             enter = _("To the list")
+        elif isinstance(focused, PushButton) and focused.id == "start":
+            enter = _("Start")
         elif isinstance(focused, PushButton) and focused.id not in ("next",):
             enter = _("Press")
         elif isinstance(view, ReviewView):

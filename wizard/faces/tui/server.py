@@ -19,6 +19,7 @@ from wizard.errors import WizardError
 from wizard.i18n import _
 from wizard.launch.stages import StageReader
 from wizard.outputs.quoting import bash_word
+from wizard.steps import MOVE
 
 if TYPE_CHECKING:
     from wizard.diagnose.engine import Diagnosis
@@ -155,6 +156,11 @@ class Server:
         if self.live:
             self.shown.state = "stopping"
             self.on_change()
+
+    def give_up(self) -> None:
+        """Stop the server without showing anything: the application is ending."""
+        self._hand_to = None
+        self._stop.set()
 
     def leave_running(self) -> None:
         """Give the server out of hand as it is."""
@@ -382,7 +388,7 @@ def why_not(wizard: Wizard) -> str:
         return _("The model is still being copied; the server can be started when that is done.")
     model = plan.host_model_path
     if plan.move is not None and plan.move.wanted and model and not Path(model).exists():
-        return _("The model is not at {path} yet. Copy it first, in the step “Place of the model”.").format(path=model)
+        return _("The model is not at {path} yet. Copy it first, in the step “{step}”.").format(path=model, step=_(MOVE.title))
     if not (Path(str(plan.value("out_dir"))) / "launch.sh").is_file():
         return _("The files are not written yet.")
     return ""
