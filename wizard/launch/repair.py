@@ -253,6 +253,8 @@ def calibrate(log: str, plan: Plan, host: Host) -> tuple[bool, str] | None:
         # On a CPU the cache is as large as it was asked for (VLLM_CPU_KVCACHE_SPACE): no figure to predict.
         request = replace(request, kv_cache_memory_bytes=figures.kv_cache_bytes)
         predicted = fit(plan.model, request)
-    solved = fit_calibrate.solve(figures, request, predicted)
+    # Solved against what is computed without older figures of this machine, which may be in the plan's.
+    plain = fit(plan.model, request) if predicted.calibrated else predicted
+    solved = fit_calibrate.solve(figures, request, plain)
     fit_calibrate.save(host, request, plan.model.repo_id or plan.model.source, solved)
     return fit_calibrate.verdict(fit_calibrate.compare(figures, predicted))
