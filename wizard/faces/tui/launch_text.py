@@ -74,7 +74,8 @@ def _stage_line(name: str, stage: Stage | None, passed: bool, shown: Shown, glyp
         return content([(mark + " ", DIM), (title, DIM), (word.rjust(TIME_CELLS), DIM)])
     running = stage.ended_s is None
     mark, style = (glyphs.blocked, BAD) if stage.failed else (glyphs.spinner[frame % len(glyphs.spinner)], ACCENT) if running else (glyphs.done, OK)
-    seconds = stage.seconds(shown.clock())
+    # Being ready takes no time: how long it all took is what one wants to see there.
+    seconds = stage.started_s if name == "ready" else stage.seconds(shown.clock())
     parts: list[Part] = [
         (mark + " ", f"bold {style}"),
         (title, f"bold {style}" if running or stage.failed else TEXT),
