@@ -148,6 +148,7 @@ class WalkScreen(Screen[None]):
 
     async def on_mount(self) -> None:
         self.set_class(self.wizard.ascii_only, "-ascii")
+        look.set_width_classes(self, self.app.size.width)
         await self._enter(self.walk.step_id)
         self.query_one("#next", PushButton).focus()
         self.call_after_refresh(self.wizard.begin)

@@ -102,6 +102,7 @@ class WholeScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.set_class(self.wizard.ascii_only, "-ascii")
+        look.set_width_classes(self, self.app.size.width)
         set_title(self.query_one("#whole-main"), self.title_text)
 
     def on_resize(self, event: events.Resize) -> None:
