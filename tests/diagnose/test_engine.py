@@ -434,3 +434,9 @@ def test_a_warning_does_not_explain_an_engine_that_vanished() -> None:
     found = told("\n".join([BANNER, ARGS, warning, traceback("", EMPTY_WRAPPER)])).findings
     assert [f.cause for f in found] == ["host_oom_killed"]
     assert told("\n".join([BANNER, ARGS, warning])).findings[0].cause == "removed_env_var"
+
+
+def test_a_question_with_an_environment_pasted_along_is_no_failure() -> None:
+    found = told("vLLM Version                 : 0.11.2\nCUDA runtime version         : Could not collect\nHow do I set the port? I run vllm serve and it works.")
+    assert (found.release, found.model, found.findings) == ("0.11.2", None, [])
+    assert told("I run `vllm serve gpt2-large --port 80`").model == "gpt2-large"

@@ -32,7 +32,7 @@ _RELEASE = (
     Lazy(r"vLLM API server version (\S+)", ("API server version",)),
     Lazy(r"LLM engine \(v?([0-9][\w.+]*)\)", ("LLM engine (",)),
     Lazy(r"█.*version\s+v?([0-9][\w.+]*)", ("  version ",)),
-    Lazy(r"(?i)vllm version\W{1,8}v?([0-9]+\.[0-9]+[\w.+]*)", ("ersion",)),
+    Lazy(r"(?i)vllm version\W{1,40}v?([0-9]+\.[0-9]+[\w.+]*)", ("LLM Version", "LLM version", "llm version")),
     Lazy(r"vllm-openai(?:-\w+)?:v([0-9]+\.[0-9]+[\w.+]*)", ("vllm-openai",)),
     Lazy(r"\bvllm==([0-9]+\.[0-9]+[\w.+]*)", ("vllm==",)),
     Lazy(r"(?i)\bvllm[ -]?v?([0-9]+\.[0-9]+\.[0-9]+[\w.+]*)", ("vllm", "vLLM", "VLLM")),
@@ -43,7 +43,7 @@ _MODEL = (
     Lazy(r"█.*model\s+(\S+)", ("  model ",)),
     Lazy(r"Namespace\(.*?model(?:_tag)?='([^']+)'", ("Namespace(",)),
     Lazy(r"Starting to load model (\S+?)\.\.\.", ("Starting to load model",)),
-    Lazy(r"vllm serve (?:\\\s+)?([^\s\-`\\<][^\s`]*)", ("vllm serve ",)),
+    Lazy(r"vllm serve (?:\\\s+)?(?=\S*[/.\d~_$-])([^\s\-`\\<][^\s`]*)", ("vllm serve ",)),
     Lazy(r"--model[ =]([^\s\\`<]+)", ("--model",)),
 )
 _GPU = (
