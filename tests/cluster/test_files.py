@@ -12,7 +12,19 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.cluster import machines
-from tests.cluster.conftest import DATA, DENSE, MIXTURE, NODES, cluster, compose_config, made, rows, texts, tool, write
+from tests.cluster.conftest import (
+    DATA,
+    DENSE,
+    MIXTURE,
+    NODES,
+    cluster,
+    compose_config,
+    made,
+    rows,
+    texts,
+    tool,
+    write,
+)
 from wizard import releases
 from wizard.cluster.commands import node_command
 from wizard.cluster.kubernetes import argument

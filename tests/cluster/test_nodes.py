@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,8 @@ def test_a_wrong_form_is_named(text: str, words: str, tmp_path: Path) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    try:
-        read_inventory(data, "nodes.toml", "/nowhere")
-    except BadInput as fault:
-        assert "nodes.toml" in str(fault)
+    with contextlib.suppress(BadInput):
+        assert read_inventory(data, "nodes.toml", "/nowhere") is not None
 
 
 @given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=20))
@@ -73,7 +72,7 @@ def faults(records: Path, second: tuple[Any, ...], settings: dict[str, Any] | No
     text = machines.answers_text([rows(records, 1)[0], second], cluster=settings)
     plan = made(text, records, **{"model": DENSE, **answers})
     assert cluster_files(plan) == [] or not plan.blockers
-    return [b for b in plan.blockers]
+    return list(plan.blockers)
 
 
 @pytest.mark.parametrize(

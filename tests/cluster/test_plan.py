@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cluster import machines
-from tests.cluster.conftest import DENSE, MIXTURE, cluster, fresh, made, rows, texts
-from wizard.cluster import WAYS, read_inventory
+from tests.cluster.conftest import DENSE, MIXTURE, cluster, fresh, made, rows, session_of, texts
+from wizard.cluster import WAYS, plan_cluster, read_inventory
 from wizard.cluster.layout import traffic_per_token
-from wizard.cluster.types import Layout
+from wizard.cluster.types import Inventory, Layout
 from wizard.errors import BadInput
+from wizard.session import Answers, load_answers, load_pinned
 
 
 def way(plan: Any, key: str) -> Any:
@@ -119,14 +121,10 @@ def test_wrong_answers_are_named(records: Path, key: str, value: Any) -> None:
 
 
 def test_nodes_are_asked_for(records: Path) -> None:
+    inventory = read_inventory(machines.answers_text(rows(records, 1)).encode(), "x", str(records))
+    session = session_of(inventory, model=DENSE, run_on="nodes-ray")
     with pytest.raises(BadInput) as fault:
-        text = machines.answers_text(rows(records, 1))
-        inventory = read_inventory(text.encode(), "x", str(records))
-        from tests.cluster.conftest import session_of
-        from wizard.cluster import plan_cluster
-        from wizard.cluster.types import Inventory
-
-        plan_cluster(session_of(inventory, model=DENSE, run_on="nodes-ray"), Inventory())
+        plan_cluster(session, Inventory())
     assert "[[nodes]]" in str(fault.value)
 
 
@@ -197,16 +195,9 @@ def test_another_way_keeps_the_secrets_and_writes_its_own(records: Path) -> None
 
 
 def test_the_written_answers_give_the_same_files(records: Path) -> None:
-    from wizard.session import Answers, load_answers, load_pinned
-
     first = cluster(records, 2, model=MIXTURE, run_on="nodes-ray")
     data = texts(first)["answers.toml"].encode()
     inventory = read_inventory(data, "answers.toml", "/elsewhere")
-    from dataclasses import replace
-
-    from tests.cluster.conftest import session_of
-    from wizard.cluster import plan_cluster
-
     session = replace(session_of(inventory, model=MIXTURE), answers=Answers(file=load_answers(data, "x"), pinned=load_pinned(data)))
     again = texts(plan_cluster(session, inventory))
     for path, content in texts(first).items():
