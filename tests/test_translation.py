@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wizard import i18n, translate
+from wizard import columns, i18n, options, translate
 from wizard.cli import run
 from wizard.errors import BadInput
 from wizard.i18n import _
@@ -252,6 +252,24 @@ def test_a_locale_without_a_catalogue_is_english(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("LANGUAGE", "tlh")
     i18n.set_language(None)
     assert i18n.language() == "en"
+
+
+def test_what_argparse_says_is_whole_in_every_language(capsys: pytest.CaptureFixture[str]) -> None:
+    from wizard.__main__ import main
+
+    for name, _help, _where in options.COMMANDS:
+        assert main(["--lang", "zh", name, "--help"]) == 0
+        usage = capsys.readouterr().out.split("\n\n")[0].split("\n")
+        assert f" vllm-wizard {name}" in usage[0], usage
+        assert all(columns.width(line) <= 80 for line in usage)
+        starts = {columns.width(line) - columns.width(line.lstrip()) for line in usage[1:]}
+        assert len(starts) <= 1
+
+
+def test_sentences_stand_together_as_their_language_does() -> None:
+    assert i18n.sentences(i18n.stopped("one"), "Two.") == "one. Two."
+    assert i18n.sentences(i18n.stopped("一"), "", "二。") == "一。二。"
+    assert i18n.sentence("one") == "One."
 
 
 @pytest.mark.usefixtures("few")

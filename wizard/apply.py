@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from wizard.errors import WizardError
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.outputs.spec import FileSpec
 from wizard.plain_text import printable
 
@@ -582,7 +582,7 @@ def _explained(error: OSError, path: str, *, nothing_written: bool = False) -> W
     else:
         text = _("{path} cannot be written or read: {reason}.")
     message = text.format(path=path, reason=error.strerror or error)
-    return WizardError(message + (" " + _("Nothing was written.") if nothing_written else ""))
+    return WizardError(sentences(message, _("Nothing was written.") if nothing_written else ""))
 
 
 # -- the journal ----------------------------------------------------------------------------------------------

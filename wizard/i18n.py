@@ -171,13 +171,16 @@ def clause(text: str) -> str:
 
 def sentence(text: str) -> str:
     """``text`` as a sentence of its own: a capital first, a full stop of its script last."""
+    text = stopped(text)
+    return text if text.startswith("vLLM") else text[:1].upper() + text[1:]
+
+
+def stopped(text: str) -> str:
+    """``text`` with a full stop of its script, unless it ends like a sentence already."""
     text = text.strip()
     if not text or text.endswith((".", ":", "!", "?", "。", "：", "！", "？")):
-        stop = ""
-    else:
-        stop = "。" if any("\u4e00" <= c <= "\u9fff" for c in text) else "."
-    start = text if text.startswith("vLLM") else text[:1].upper() + text[1:]
-    return start + stop
+        return text
+    return text + ("。" if any("\u4e00" <= c <= "\u9fff" for c in text) else ".")
 
 
 def sentences(*parts: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from wizard import columns
 from wizard.errors import BadInput
-from wizard.i18n import N_, _
+from wizard.i18n import N_, _, sentence, sentences
 
 TYPE_CHECKING = False  # importing typing would cost --help a good part of its time
 if TYPE_CHECKING:
@@ -113,19 +113,19 @@ def split_words(words: Sequence[str]) -> tuple[str | None, list[str]]:
 def _no_command(word: str, before: str) -> BadInput:
     """``word`` stands where a command may stand, and is none; it may be the value of a misspelt option."""
     options = [o[0] for o in (*GENERAL, *ANSWERS, OUT_OPTION, JSON_OPTION, PLAIN_OPTION)]
-    see = " " + _("See vllm-wizard --help.")
+    see = _("See vllm-wizard --help.")
     if before.startswith("--") and "=" not in before and before not in options:
-        return BadInput(_("There is no option {word}.").format(word=before) + near(before, options) + see)
+        return BadInput(sentences(_("There is no option {word}.").format(word=before), near(before, options), see))
     known = [name for name, _help, _where in COMMANDS]
-    return BadInput(_("There is no command “{word}”.").format(word=word) + near(word, known) + see)
+    return BadInput(sentences(_("There is no command “{word}”.").format(word=word), near(word, known), see))
 
 
 def near(word: str, known: Sequence[str]) -> str:
-    """`` Did you mean ...?`` for a misspelt word, or nothing."""
+    """``Did you mean ...?`` for a misspelt word, or nothing."""
     import difflib
 
     hits = difflib.get_close_matches(word, known, 2, 0.6)
-    return " " + _("Did you mean {names}?").format(names=" / ".join(hits)) if hits else ""
+    return _("Did you mean {names}?").format(names=" / ".join(hits)) if hits else ""
 
 
 # -- the overview ---------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def parse_words(name: str | None, words: Sequence[str]) -> argparse.Namespace:
             _("There is no option {word}.") if word.startswith("-") else _("“{word}” is one word too many.")
         )
         raise BadInput(
-            what.format(word=word) + hint + " " + _("See {command} --help.").format(command=parser.prog)
+            sentences(what.format(word=word), hint, _("See {command} --help.").format(command=parser.prog))
         )
     args.command = name
     return args
@@ -288,7 +288,7 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> None:  # type: ignore[override]
-            raise BadInput(f"{message}. " + _("See {command} --help.").format(command=self.prog))
+            raise BadInput(sentences(sentence(message), _("See {command} --help.").format(command=self.prog)))
 
         def _get_value(self, action: argparse.Action, text: str) -> object:
             try:
@@ -304,7 +304,7 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
     text = next((_(help_) for n, help_, _where in COMMANDS if n == name), None)
     parser = Parser(
         prog=f"{PROGRAM} {name}" if name else PROGRAM,
-        description=text[:1].upper() + text[1:] + "." if text else None,
+        description=sentence(text) if text else None,
         epilog=_epilog(name),
         formatter_class=Formatter,
         allow_abbrev=False,
@@ -321,7 +321,16 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
         if option in own or option in taken:
             continue
         _add_common(common, option, metavar, help_)
+    parser.usage = _usage(parser)
     return parser
+
+
+def _usage(parser: argparse.ArgumentParser) -> str:
+    """The usage line, made here: intermixed parsing cuts as many characters off it as “usage: ” has in English."""
+    prefix = _("usage: ")
+    first, *more = parser.format_usage()[len(prefix) :].rstrip("\n").replace("%", "%%").split("\n")
+    space = " " * (columns.width(prefix) - len(prefix))
+    return "\n".join([first, *(space + line for line in more)])
 
 
 # What argparse itself says, so that the catalogue of texts holds it.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard import columns
 from wizard.errors import BadInput
-from wizard.i18n import _, ngettext
+from wizard.i18n import _, ngettext, sentences
 from wizard.recipes.types import guide_blocks
 
 if TYPE_CHECKING:
@@ -118,10 +118,11 @@ def _show(book: RecipeBook, wanted: str, as_json: bool) -> int:
     recipe = book.get(wanted)
     if recipe is None:
         raise BadInput(
-            _("There is no recipe “{id}”.").format(id=wanted)
-            + _near(book, wanted)
-            + " "
-            + _("vllm-wizard recipes list names them.")
+            sentences(
+                _("There is no recipe “{id}”.").format(id=wanted),
+                _near(book, wanted),
+                _("vllm-wizard recipes list names them."),
+            )
         )
     if as_json:
         _print_json(_recipe_json(recipe, full=True))
@@ -136,7 +137,7 @@ def _near(book: RecipeBook, wanted: str) -> str:
     names = {r.id.lower(): r.id for r in book.recipes}
     names.update({v.model_id.lower(): v.model_id for _r, v in book.variants()})
     hits = difflib.get_close_matches(wanted.lower(), list(names), 2, 0.6)
-    return " " + _("Did you mean {names}?").format(names=" / ".join(names[h] for h in hits)) if hits else ""
+    return _("Did you mean {names}?").format(names=" / ".join(names[h] for h in hits)) if hits else ""
 
 
 def _description(recipe: Recipe) -> list[str]:

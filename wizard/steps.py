@@ -14,7 +14,7 @@ from typing import Any, Literal
 from wizard.counts import parse_count
 from wizard.errors import BadInput
 from wizard.facts import Severity
-from wizard.i18n import N_, _
+from wizard.i18n import N_, _, sentences
 from wizard.plan_types import Choice, Plan
 from wizard.session import SECRET_KEYS, Layer, Session, Value, expand, is_repo_id, looks_like_path
 
@@ -774,10 +774,10 @@ def set_answer(session: Session, plan: Plan, key: str, text: str, layer: Layer =
     import difflib
 
     near = difflib.get_close_matches(name, known, 3)
-    hint = " " + _("Did you mean {names}?").format(names=", ".join(near)) if near else ""
+    hint = _("Did you mean {names}?").format(names=", ".join(near)) if near else ""
     where = _("vLLM {version} has no such option either.").format(version=release.version) if release else ""
     raise BadInput(
-        _("There is no answer called “{key}”.").format(key=key) + (" " + where if where else "") + hint
+        sentences(_("There is no answer called “{key}”.").format(key=key), where, hint)
     )
 
 

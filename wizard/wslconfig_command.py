@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard.counts import whole_number
 from wizard.errors import BadInput, WizardError
-from wizard.i18n import _, ngettext
+from wizard.i18n import _, ngettext, sentences
 
 if TYPE_CHECKING:
     import argparse
@@ -328,7 +328,7 @@ def _advice_lines(advice: WslAdvice) -> list[str]:
         lines.append(f"{mark} {setting.key}={value}")
         lines.append(f"    {setting.reason}")
     if advice.question:
-        lines.append(advice.question + " " + _("Give it with --host-ram-bytes N."))
+        lines.append(sentences(advice.question, _("Give it with --host-ram-bytes N.")))
     lines += [_("Warning: {text}").format(text=w) for w in advice.warnings]
     lines += [_("Note: {text}").format(text=n) for n in advice.notes]
     if advice.changes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard import releases
 from wizard.errors import BadInput
-from wizard.i18n import _, ngettext
+from wizard.i18n import _, ngettext, sentences, stopped
 from wizard.releases.types import ArgProblem, Release
 
 from . import compose, config_file, extract, rewrite
@@ -336,7 +336,7 @@ def lines_of(report: Report) -> list[str]:
         state = _("would start with it") if verdict.accepted else _("would refuse it")
         lines.append(_("vLLM {version} {state}.").format(version=verdict.release.version, state=state))
         for problem in verdict.problems:
-            lines.append(f"  {problem.flag}: {kind_words(problem.kind)}. {problem.message}")
+            lines.append(f"  {problem.flag}: " + sentences(stopped(kind_words(problem.kind)), problem.message))
             if problem.replacement and problem.replacement not in problem.message:
                 lines.append("    -> " + problem.replacement)
         if not verdict.problems:

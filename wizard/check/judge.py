@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wizard import releases
-from wizard.i18n import _
+from wizard.i18n import _, sentences, stopped
 from wizard.releases.parse import (
     Argument,
     BadValue,
@@ -235,14 +235,14 @@ class _Judge:
         entry = history.entry_for(argument.flag)
         if entry is None:
             return problem
-        return dataclasses.replace(problem, message=problem.message + ". " + _(entry["note"]), replacement=entry.get("see"))
+        return dataclasses.replace(problem, message=sentences(stopped(problem.message), _(entry["note"])), replacement=entry.get("see"))
 
     def _unknown(self, argument: Argument, piece: Piece) -> None:
         problem = unknown_flag(argument, self.release)
         if argument.option is not None:  # taken, but for something else
             problem = dataclasses.replace(
                 problem, accepted=True,
-                message=problem.message + ". " + _("{release} takes it for {flag}").format(release=self.release.version, flag=argument.option.flag),
+                message=sentences(stopped(problem.message), _("{release} takes it for {flag}").format(release=self.release.version, flag=argument.option.flag)),
             )  # fmt: skip
         entry = history.entry_for(argument.written)
         if entry is not None and problem.kind in ("never_existed", "misspelt", "removed", "not_yet"):
@@ -307,9 +307,9 @@ class _Judge:
             "never_existed": _("no vLLM release has {flag}"),
         }[kind]
         since = problem.since or _after(entry.get("until"))
-        text = base.format(flag=argument.flag, since=since, release=self.release.version) + ". " + _(entry["note"])
+        text = sentences(stopped(base.format(flag=argument.flag, since=since, release=self.release.version)), _(entry["note"]))
         if replacement is None:
-            text += " " + _("It was left out.")
+            text = sentences(text, _("It was left out."))
         self._say(argument.flag, kind, text, since=since, until=problem.until or entry.get("until"), replacement=replacement, accepted=problem.accepted)
 
     def _usable(self, way: dict[str, Any]) -> dict[str, Any]:
@@ -333,7 +333,7 @@ class _Judge:
                 return
         if not problem.accepted:
             piece.words, piece.changed = [], True
-            problem = dataclasses.replace(problem, message=problem.message + ". " + _("It was left out; set it as you need it."))
+            problem = dataclasses.replace(problem, message=sentences(stopped(problem.message), _("It was left out; set it as you need it.")))
         self.problems.append(problem)
 
     def _o_dotted(self, argument: Argument, option: Option, piece: Piece, position: int) -> ArgProblem | None:
@@ -529,15 +529,15 @@ class _Judge:
                 if all(not p.refused for p in releases.check_argv(["m", *words], self.release.version)):
                     self.added.append(words)
             replacement = f"{known['flag']} {wanted}".strip()
-        note = " " + _(known["note"]) if known else ""
+        note = _(known["note"]) if known else ""
         if earlier:
             gone = releases.next_version(earlier[-1][1])
             self._say(
-                name, "removed", _("{name} is read by no release since {since}").format(name=name, since=gone) + "." + note,
+                name, "removed", sentences(stopped(_("{name} is read by no release since {since}").format(name=name, since=gone)), note),
                 since=gone, until=earlier[-1][1], replacement=replacement, accepted=True,
             )  # fmt: skip
         elif later:
-            self._say(name, "not_yet", _("{name} is read since {since} only").format(name=name, since=later[0][0]) + "." + note, since=later[0][0], accepted=True)
+            self._say(name, "not_yet", sentences(stopped(_("{name} is read since {since} only").format(name=name, since=later[0][0])), note), since=later[0][0], accepted=True)
         else:
             self._variable_as_option(name, value)
 
@@ -554,7 +554,7 @@ class _Judge:
             near = difflib.get_close_matches(name, self.release.env, 1, 0.85)
             text = _("vLLM reads no variable {name}").format(name=name)
             if near:
-                text += ". " + _("Is {near} meant?").format(near=near[0])
+                text = sentences(stopped(text), _("Is {near} meant?").format(near=near[0]))
             self._say(name, "never_existed", text, replacement=near[0] if near else None, accepted=True)
             return
         words = [option.flag] if option.kind == "flag" else [option.flag, value]
@@ -716,7 +716,7 @@ class _Judge:
                 continue
             words = [w for f, v in flags for w in ([f] if v is None else [f, v])]
             cure = " ".join([*(f"{k}={v}" for k, v in missing.items()), *words])
-            self._say("vLLM " + self.release.version, "conflict", fault.title + ". " + fault.explanation, since=fault.first, until=fault.last, replacement=cure or None, accepted=True)
+            self._say("vLLM " + self.release.version, "conflict", sentences(stopped(fault.title), fault.explanation), since=fault.first, until=fault.last, replacement=cure or None, accepted=True)
             self.env.update(missing)
             for f, v in flags:
                 self._set(f, v)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from wizard.errors import BadInput
-from wizard.i18n import N_, _
+from wizard.i18n import N_, _, sentences
 
 # What each command does, beside its options. Paragraphs end with a line end; lines that start with two spaces are
 # printed as they stand.
@@ -214,10 +214,11 @@ def run(args: argparse.Namespace) -> int:
         print(_topic(topic), end="")
     else:
         raise BadInput(
-            _("There is no help on “{topic}”.").format(topic=topic)
-            + options.near(topic, [*commands, *TOPICS])
-            + " "
-            + _("See vllm-wizard help.")
+            sentences(
+                _("There is no help on “{topic}”.").format(topic=topic),
+                options.near(topic, [*commands, *TOPICS]),
+                _("See vllm-wizard help."),
+            )
         )
     return 0
 

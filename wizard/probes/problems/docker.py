@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wizard.facts import Machine, Problem, Severity, SystemKind, Vendor
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.probes.problems.words import distro_name, ps_quote, uses_apt, uses_dnf
 
 
@@ -57,7 +57,7 @@ def _docker_fault(machine: Machine) -> list[Problem]:
 def _not_installed(machine: Machine) -> Problem:
     detail = _("A container is the simplest way to run vLLM; a local Python environment works without it.")
     if machine.system == SystemKind.WSL2:
-        detail += " " + _("Instead of these lines Docker Desktop can be installed in Windows.")
+        detail = sentences(detail, _("Instead of these lines Docker Desktop can be installed in Windows."))
     commands, link = docker_install(machine)
     title = _("Docker is not installed")
     return Problem("docker_not_installed", Severity.INFO, title, detail, commands, link=link)

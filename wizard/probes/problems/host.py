@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wizard.facts import Machine, Mount, MountKind, ProbeRun, Problem, Severity, SystemKind
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.probes.common import GIB, gib, version_tuple
 from wizard.probes.problems.words import CONTAINERS, sh_quote, uses_apt
 
@@ -32,9 +32,8 @@ def memory_sizes(machine: Machine) -> list[Problem]:
             "vLLM itself takes 3 to 4 GiB before the model is read; with {size} the system may end it while it starts."
         ).format(size=gib(usable))
         if machine.system == SystemKind.WSL2:
-            detail += " " + _(
-                "WSL gets half of Windows' memory by default: the wizard proposes more in .wslconfig."
-            )
+            more = _("WSL gets half of Windows' memory by default: the wizard proposes more in .wslconfig.")
+            detail = sentences(detail, more)
         found.append(
             Problem("low_ram", Severity.WARNING, _("Little memory: {size}").format(size=gib(usable)), detail)
         )
@@ -101,7 +100,7 @@ def disks(machine: Machine) -> list[Problem]:
             places="; ".join(texts)
         )
         if elsewhere:
-            detail += " " + _("Another disk has room: keep models there.")
+            detail = sentences(detail, _("Another disk has room: keep models there."))
         prune = ("docker system df", "docker image prune") if machine.docker.engine.known else ()
         look = f"du -xh -d 2 {sh_quote(low[0][0])} | sort -h | tail -n 20"
         found.append(Problem("low_disk", Severity.WARNING, _("Little free disk"), detail, (*prune, look)))
