@@ -327,10 +327,10 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
 
 def _usage(parser: argparse.ArgumentParser) -> str:
     """The usage line, made here: intermixed parsing cuts as many characters off it as “usage: ” has in English."""
-    prefix = _("usage: ")
-    first, *more = parser.format_usage()[len(prefix) :].rstrip("\n").replace("%", "%%").split("\n")
-    space = " " * (columns.width(prefix) - len(prefix))
-    return "\n".join([first, *(space + line for line in more)])
+    formatter = parser._get_formatter()
+    room = columns.width(_("usage: "))
+    formatter.add_usage(None, parser._actions, parser._mutually_exclusive_groups, prefix="." * room)
+    return formatter.format_help()[room:].rstrip("\n").replace("%", "%%")
 
 
 # What argparse itself says, so that the catalogue of texts holds it.
