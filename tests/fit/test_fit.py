@@ -384,3 +384,18 @@ def _timed(info: ModelInfo, request: FitRequest) -> float:
     for _ in range(20):
         fit(info, request)
     return (time.process_time() - start) / 20
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "gib"),
+    [
+        ("NVIDIA GeForce RTX 3060 Ti", "RTX 3060 Ti", 8), ("NVIDIA GeForce RTX 3060", "RTX 3060", 12), ("RTX 5060 Ti 8GB", "RTX 5060 Ti 8GB", 8),
+        ("NVIDIA GeForce RTX 3080 Ti Laptop GPU", "RTX 3080 Ti Laptop", 16), ("NVIDIA A2", "A2", 16), ("NVIDIA A20", None, 0), ("L20", "L20", 48),
+        ("RX 7900 XT", "RX 7900 XT", 20), ("RX 7900 XTX", "RX 7900 XTX", 24), ("NVIDIA GB10", "GB10", 128), ("H20-3e", "H20 141GB", 141),
+    ],
+)  # fmt: skip
+def test_cards_of_like_names_are_told_apart(name: str, found: str | None, gib: int) -> None:
+    card = gpu_model(name)
+    assert (card.name if card is not None else None) == found
+    if card is not None:
+        assert gib * 0.9 <= card.total_bytes / GIB <= gib
