@@ -41,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DST",
         help=_("its new place (default: ~/models/NAME, or the same cache in the Linux home)"),
     )
+    parser.add_argument(
+        "--exact", action="store_true", help=_("DST is the model's own new place, even if a folder is there already")
+    )
     parser.add_argument("--yes", "-y", action="store_true", help=_("begin without asking"))
     parser.add_argument(
         "--delete-source",
@@ -105,7 +108,7 @@ def _move(args: argparse.Namespace) -> int:
     from wizard.models.move import Mover, MoveState, moved_paths, plan_move
 
     host, machine = _machine(args.machine)
-    plan = plan_move(machine, args.src, args.dst, host=host, env=host.env, vhdx_drive=args.vhdx_drive)
+    plan = plan_move(machine, args.src, args.dst, host=host, env=host.env, vhdx_drive=args.vhdx_drive, exact=args.exact)
     if args.json:
         _line({"event": "plan", **plan.to_json()})
     else:

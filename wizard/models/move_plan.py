@@ -16,6 +16,7 @@ from wizard.errors import BadInput, WizardError
 from wizard.facts import Machine, Mount, MountKind
 from wizard.i18n import _, ngettext
 from wizard.models import move_record as record
+from wizard.models.move_place import place_in
 from wizard.models.move_scan import RECORDS, HostTree, RealTree, Scan, Tree, scan_source, show
 from wizard.models.move_types import (
     MoveFile,
@@ -55,6 +56,7 @@ def plan_move(
     env: Mapping[str, str] | None = None,
     vhdx_drive: str | None = None,
     sample: bool = True,
+    exact: bool = False,
 ) -> MovePlan:
     """How ``src`` would be moved.
 
@@ -63,7 +65,7 @@ def plan_move(
     the same kind of cache in the Linux home for a cache entry. ``host`` is needed for a recorded machine, whose
     files are read through it. ``env``: the environment, for the caches' places. ``vhdx_drive``: the letter of
     the Windows drive that holds the distro's virtual disk, when it is not C. ``sample``: measure the read rate
-    (at most half a second).
+    (at most half a second). ``exact``: ``dst`` is the model's own new place, whatever is there.
 
     Raises BadInput when there is nothing to plan; everything else that is in the way is in ``refusals``.
     """
@@ -82,7 +84,7 @@ def plan_move(
             return gone
         raise BadInput(_source_gone(machine, src, asked, error)) from error
     _refuse_whole_drives(machine, scan)
-    target, notes = _destination(machine, tree, scan, dst, environment)
+    target, notes = _destination(machine, tree, scan, dst, environment, exact)
     plan = MovePlan(
         machine=machine.name,
         kind=scan.kind,
@@ -189,7 +191,7 @@ _SLOW = (MountKind.WINDOWS_DRIVE.value, MountKind.NETWORK.value)
 
 
 def _destination(
-    machine: Machine, tree: Tree, scan: Scan, dst: str | None, env: Mapping[str, str]
+    machine: Machine, tree: Tree, scan: Scan, dst: str | None, env: Mapping[str, str], exact: bool
 ) -> tuple[str, list[str]]:
     """The place that the model gets, links of the folders above followed; and notes about the choice."""
     notes: list[str] = []
@@ -197,8 +199,10 @@ def _destination(
         target = _default_destination(machine, scan, env, notes)
     else:
         target = _absolute(machine, dst)
-        if dst.endswith(("/", "\\")) or _is_container(tree, scan, target):
-            target = posixpath.join(target, _own_name(scan))
+        if not exact:
+            slash = "/" if dst.endswith(("/", "\\")) else ""
+            placed = place_in(scan.root if scan.is_file or scan.kind is not MoveKind.GGUF else scan.name, target + slash, machine.home)
+            target = posixpath.join(target, _own_name(scan)) if placed == target and _is_container(tree, scan, target) else placed
     if scan.kind is MoveKind.HUGGINGFACE and not posixpath.basename(target).startswith("models--"):
         notes.append(
             _("Hugging Face's tools find the model there only under its own name, {name}").format(name=_own_name(scan))
@@ -238,8 +242,6 @@ def _default_destination(machine: Machine, scan: Scan, env: Mapping[str, str], n
 
 def _is_container(tree: Tree, scan: Scan, target: str) -> bool:
     """Whether the destination is meant as the folder to put the model into, as ``mv`` would take it."""
-    if scan.is_file and not target.lower().endswith(".gguf"):
-        return True
     try:
         if not tree.stat(target).is_dir:
             return False

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from wizard.i18n import _
+from wizard.models.move_place import move_words
 from wizard.outputs.command import container_environment, image_arguments, port_binding, version_of
 from wizard.outputs.compose import container_name
 from wizard.outputs.env import NAME as ENV_NAME
@@ -241,7 +242,7 @@ def _check_model(plan: Plan) -> list[str]:
         return []
     move = []
     if plan.move is not None and plan.move.wanted:
-        move = [bash_line(["vllm-wizard", "move", plan.move.source, plan.move.destination])]
+        move = [bash_line(move_words(plan.move.source, plan.move.destination))]
     hint = (
         _("Put the model there, or run vllm-wizard again.")
         if not move

@@ -13,6 +13,7 @@ from wizard.fit_layout import layout_of, tp_problem
 from wizard.fit_types import FitResult
 from wizard.i18n import _, sentence
 from wizard.models.info import LoraAdapter, ModelInfo
+from wizard.models.move_place import own_name, place_in
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
 from wizard.plan.after import next_steps
@@ -488,6 +489,8 @@ def _move(draft: Draft, info: ModelInfo) -> tuple[MovePlanHint | None, str | Non
     if mount is None or mount.kind.value not in SLOW:
         return None, path
     root, inside = entry_of(path)
+    if own_name(root) != last_part(root):
+        inside = "/" + last_part(root)  # the parts of a split GGUF lie in a folder of their own then
     size_bytes = info.weight_bytes
     default = _move_target(draft, root)
     home = draft.machine.mount_of(default)
@@ -509,7 +512,7 @@ def _move(draft: Draft, info: ModelInfo) -> tuple[MovePlanHint | None, str | Non
     destination = default
     if wanted:
         picked = draft.decide("move_to", default, _("in the Linux file system"), source="detected")
-        destination = expand(str(picked), draft.machine.home).rstrip("/") or default
+        destination = place_in(root, expand(str(picked), draft.machine.home), draft.machine.home)
     seconds = size_bytes / MOVE_RATE if size_bytes else None
     hint = MovePlanHint(root, destination, size_bytes, mount.kind.value, seconds, why, wanted)
     if not wanted:
@@ -537,12 +540,16 @@ def entry_of(path: str) -> tuple[str, str]:
 
 
 def _move_target(draft: Draft, root: str) -> str:
-    name = last_part(root)
+    name = own_name(root)
     if name.startswith("models--"):
+        usual = draft.machine.home + "/.cache/huggingface"
         cache = (
             draft.session.environment.get("HF_HUB_CACHE")
-            or f"{draft.session.environment.get('HF_HOME') or draft.machine.home + '/.cache/huggingface'}/hub"
+            or f"{draft.session.environment.get('HF_HOME') or usual}/hub"
         )
+        mount = draft.machine.mount_of(cache)
+        if mount is not None and mount.kind.value in SLOW:
+            cache = f"{usual}/hub"
         return f"{cache}/{name}"
     return f"{draft.machine.home}/models/{name}"
 

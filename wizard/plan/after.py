@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wizard.i18n import _
+from wizard.models.move_place import move_words
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, powershell_string
 from wizard.outputs.wslconfig.deliver import hand_copy, shutdown_text
@@ -22,7 +23,7 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
         steps.append(
             Step(
                 _("Copy the model to the Linux file system"),
-                (bash_line(["vllm-wizard", "move", plan.move.source, plan.move.destination]),),
+                (bash_line(move_words(plan.move.source, plan.move.destination)),),
                 consequence=_("Every byte is verified; the original stays."),
             )
         )

@@ -51,7 +51,7 @@ def start(wizard: Wizard, view: MoveView) -> None:
         from wizard.models.move import Mover, plan_move
 
         try:
-            move_plan = plan_move(machine, source, destination, host=wizard.host)
+            move_plan = plan_move(machine, source, destination, host=wizard.host, exact=True)
             if not move_plan.ok:
                 wizard.app.call_from_thread(_ended, wizard, "failed", "; ".join(r.message for r in move_plan.refusals))
                 return

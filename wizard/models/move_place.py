@@ -1,0 +1,41 @@
+"""Where a moved model comes to lie: one rule for the plan, which only knows names, and for the mover."""
+
+from __future__ import annotations
+
+import posixpath
+
+from wizard.models.move_scan import split_gguf_stem
+
+
+def own_name(root: str) -> str:
+    """The name that a model keeps in a folder of models; the parts of a split GGUF share one folder."""
+    base = posixpath.basename(root.rstrip("/"))
+    return split_gguf_stem(base) or base
+
+
+def place_in(root: str, wanted: str, home: str) -> str:
+    """The place for the model at ``root`` when the user answers ``wanted``; both absolute.
+
+    ``wanted`` is the model's new path itself. It is a folder to put the model into, under its own name, when it
+    ends with a slash, when it is one of the folders that hold models (the home, ``~/models``, a cache's
+    ``hub``) or lies above the home, and when a single GGUF file would have to become a folder.
+    """
+    path = posixpath.normpath(wanted)
+    name = own_name(root)
+    if posixpath.basename(path) == name:
+        return path
+    home = home.rstrip("/") or "/"
+    holds_models = (
+        wanted.endswith(("/", "\\"))
+        or path in (home, f"{home}/models")
+        or (home + "/").startswith(path.rstrip("/") + "/")
+        or posixpath.basename(path) == "hub"
+        or (name.lower().endswith(".gguf") and not path.lower().endswith(".gguf"))
+    )
+    return posixpath.join(path, name) if holds_models else path
+
+
+def move_words(source: str, destination: str) -> list[str]:
+    """The command that moves ``source`` to exactly ``destination``."""
+    exact = [] if posixpath.basename(destination) == own_name(source) else ["--exact"]
+    return ["vllm-wizard", "move", *exact, source, destination]
