@@ -332,9 +332,9 @@ class Collector:
         if kind == PLAIN and (text.startswith("import ") or (text.startswith("from ") and " import " in text)):
             return  # a script that was pasted along
         event = Event(kind, index, text, line)
-        if kind == PLAIN or (kind == TOOL and _is_prose(text)):
-            quoted = _QUOTED.search(text) if ": " in text else None
-            if quoted is not None:
+        if kind in (PLAIN, TOOL) and ": " in text:
+            quoted = _QUOTED.search(text)
+            if quoted is not None and (kind == PLAIN or _is_prose(text[: quoted.start()])):
                 event.kind, event.type = PROSE, quoted["type"]
         self._add(event)
 
@@ -361,9 +361,9 @@ class Collector:
 
 
 def _is_prose(text: str) -> bool:
-    """Words of a person rather than of a program, as far as the beginning tells."""
-    words = text.split(None, 3)[:3]
-    return len(words) == 3 and all(word.strip(",.?!'\"`").isalpha() for word in words)
+    """Words of a person rather than of a program."""
+    words = text.split()
+    return bool(words) and all(word.strip(",.?!'\"`():;").isalpha() for word in words)
 
 
 def _is_exception(text: str) -> bool:
