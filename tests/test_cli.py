@@ -215,6 +215,8 @@ def test_a_folder_that_describes_no_model_is_named(
         ("served_model_name=-x", "may not begin with “-”"),
         ("intent=embedding", "Qwen/Qwen3-8B cannot be set up for that; it can be for: chat"),
         ("intent=nonsense", "Must be one of: chat"),
+        ("max_model_len=-1", "“-1” is below 0"),
+        ("max_model_len=1.5", "“1.5” is not a whole number"),
     ],
 )
 def test_a_wrong_answer_is_told_with_its_cause(pair: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
