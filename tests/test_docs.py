@@ -147,3 +147,57 @@ def test_the_example_of_a_rule_is_a_rule() -> None:
     (pattern,) = [row[0] for row in compiled["any"]]
     assert all(re.search(pattern, line) for line in rule["match"])
     assert not any(re.search(pattern, line) for line in rule["no_match"])
+
+
+# -- what the pages show is what is printed ---------------------------------------------------------------------
+
+LOG = """\
+INFO 11-30 04:40:05 [api_server.py:1896] vLLM API server version 0.19.1
+INFO 11-30 04:40:05 [utils.py:253] non-default args: {'model_tag': 'Qwen/Qwen3-8B', 'max_model_len': 131072}
+(EngineCore pid=412) INFO 11-30 04:40:12 [gpu_model_runner.py:3259] Starting to load model Qwen/Qwen3-8B...
+(EngineCore pid=412) INFO 11-30 04:40:40 [gpu_worker.py:423] Available KV cache memory: 3.10 GiB
+(EngineCore pid=412) ERROR 11-30 04:40:41 [core.py:1108] EngineCore failed to start.
+(EngineCore pid=412) ERROR 11-30 04:40:41 [core.py:1108] Traceback (most recent call last):
+(EngineCore pid=412) ERROR 11-30 04:40:41 [core.py:1108]   File "/x/vllm/v1/core/kv_cache_utils.py", line 712, in check
+(EngineCore pid=412) ERROR 11-30 04:40:41 [core.py:1108]     raise ValueError(
+(EngineCore pid=412) ERROR 11-30 04:40:41 [core.py:1108] ValueError: To serve at least one request with the models's max seq len (131072), (18.00 GiB KV cache is needed, which is larger than the available KV cache memory (3.10 GiB). Based on the available memory, the estimated maximum model length is 22560. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.
+RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
+"""
+SHOWN: list[tuple[str, int, str, list[str]]] = [
+    ("first-start-wsl2.md", 0, "wsl2-rtx3060-model-on-d", ["detect"]),
+    ("first-start-wsl2.md", 1, "wsl2-rtx3060-model-on-d", ["plan"]),
+    ("failed-start.md", 0, "", ["diagnose", "LOG"]),
+    ("failed-start.md", 1, "", ["check", "--", "vllm", "serve", "Qwen/Qwen3-8B", "--swap-space", "4"]),
+    ("move-a-model.md", 0, "wsl2-rtx3060-model-on-d", ["move", "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8", "--dry-run"]),
+    (
+        "lora.md", 0, "native-rtx5090",
+        ["plan", "--model", "Qwen/Qwen3-8B", "--set", "intent=lora", "--set", "lora_adapters=sql=/home/user/adapters/sql"],
+    ),
+    ("several-gpus.md", 0, "wsl2-2x-rtx3090", ["plan", "--model", "Qwen/Qwen3-32B-AWQ"]),
+    ("memory.md", 0, "", ["fit", "--model", "Qwen/Qwen3-8B", "--gpu", "RTX 4090"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("page", "number", "machine", "words"), SHOWN, ids=[f"{s[0]}-{s[1]}" for s in SHOWN])
+def test_what_a_page_shows_is_what_is_printed(
+    page: str,
+    number: int,
+    machine: str,
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    from wizard.__main__ import main
+
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    log = tmp_path / "server.log"
+    log.write_text(LOG)
+    where = ["--machine", str(ROOT / "tests" / "machines" / machine)] if machine else []
+    assert main([*where, *(str(log) if w == "LOG" else w for w in words)]) in (0, 1)
+    printed = " ".join(capfd.readouterr().out.split())
+    blocks = re.findall(r"```text\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), re.S)
+    for line in blocks[number].splitlines():
+        shown = " ".join(line.split()).removesuffix("...").rstrip(" ,")
+        assert shown in printed
