@@ -203,7 +203,7 @@ def _offers(info: ModelInfo, start: FitRequest, gpus: int, aim: Aim, allowed: fr
     """Possible layouts, best first: the first that has room is taken."""
     nvlink = fit_profile.has_nvlink(start) and not start.wsl
     experts = EXPERTS in allowed and takes_experts(info, start, gpus)
-    if aim.throughput and DATA in allowed:
+    if DATA in allowed and (aim.throughput or start.data_parallel_size > 1):
         yield from _replicas(info, gpus, nvlink, experts)
     yield _Offer(Layout(), "")
     split = list(_splits(info, start, gpus, aim, allowed, nvlink))
@@ -249,7 +249,7 @@ def _splits(info: ModelInfo, start: FitRequest, gpus: int, aim: Aim, allowed: fr
             words = _("split over {n} GPUs, the most that its heads and blocks can be divided by")
         if size == most and size < gpus and not nvlink:
             words = _("split over {n} GPUs, the most that its heads and blocks can be divided by")
-        yield _Offer(Layout(tp=size, ep=whole and (sliced is not None or (aim.throughput and nvlink))), words.format(n=size))
+        yield _Offer(Layout(tp=size, ep=whole and (sliced is not None or start.expert_parallel or (aim.throughput and nvlink))), words.format(n=size))
 
 
 def _stages(info: ModelInfo, start: FitRequest, gpus: int, allowed: frozenset[str], nvlink: bool) -> Iterator[_Offer]:

@@ -129,6 +129,10 @@ def test_what_the_user_set_stays() -> None:
     base = FitRequest("0.33.0", L40S.total_bytes, pipeline_parallel_size=2)
     choice = chosen(model("Qwen3-8B"), L40S, 4, CHAT, base=base, fixed=frozenset({"pipeline_parallel_size"}))
     assert choice.request.pipeline_parallel_size == 2
+    spread_experts = FitRequest("0.33.0", H200.total_bytes, expert_parallel=True)
+    assert shape(chosen(model("Qwen3-30B-A3B"), H200, 4, CHAT, base=spread_experts, fixed=frozenset({"enable_expert_parallel"}))) == (4, 1, 1, True)
+    two = FitRequest("0.33.0", L40S.total_bytes, data_parallel_size=2)
+    assert shape(chosen(model("Qwen3-32B"), L40S, 4, CHAT, base=two, fixed=frozenset({"data_parallel_size"}))) == (2, 1, 2, False)
     impossible = chosen(model("Qwen3-8B"), L40S, 2, CHAT, base=FitRequest("0.33.0", 1, tensor_parallel_size=3))
     assert impossible.request.tensor_parallel_size == 3
 
