@@ -28,10 +28,12 @@ def conflicts(verdict: Verdict, machine: Machine, host: Host) -> list[ArgProblem
     from wizard.fit import fit, tp_problem
 
     request = fit_request(verdict, machine, gpus)
-    problem = tp_problem(info, request.tensor_parallel_size)
+    problem = tp_problem(info, request.tensor_parallel_size, expert_parallel=request.expert_parallel)
     if problem:
         return [ArgProblem("--tensor-parallel-size", "conflict", problem, accepted=True)]
-    result = fit(info, request)
+    from wizard.fit_calibrate import load
+
+    result = fit(info, request, load(host, request, info.repo_id or info.source))
     if result.fits or not result.certain or not result.problems:
         return []
     fitting = result.max_model_len_that_fits
@@ -78,6 +80,7 @@ def fit_request(verdict: Verdict, machine: Machine, gpus: list[Gpu]) -> Any:
     free = min(f for f in frees if f is not None) if all(f is not None for f in frees) else None
     tensor = _whole(values, "tensor_parallel_size") or 1
     pipeline = _whole(values, "pipeline_parallel_size") or 1
+    data = _whole(values, "data_parallel_size") or 1
     lora = "enable_lora" in values
     return FitRequest(
         release=verdict.release.version,
@@ -85,9 +88,10 @@ def fit_request(verdict: Verdict, machine: Machine, gpus: list[Gpu]) -> Any:
         gpu_free_bytes=free,
         gpu_name=gpus[0].name,
         compute_capability=gpus[0].compute_capability.value,
-        gpus=max(len(gpus), tensor * pipeline),
+        gpus=max(len(gpus), tensor * pipeline * data),
         tensor_parallel_size=tensor,
         pipeline_parallel_size=pipeline,
+        data_parallel_size=data,
         expert_parallel="enable_expert_parallel" in values,
         gpu_memory_utilization=_number(values, "gpu_memory_utilization"),
         kv_cache_memory_bytes=_whole(values, "kv_cache_memory_bytes"),
@@ -105,6 +109,7 @@ def fit_request(verdict: Verdict, machine: Machine, gpus: list[Gpu]) -> Any:
         skip_mm_profiling="skip_mm_profiling" in values,
         language_model_only="language_model_only" in values,
         wsl=machine.is_wsl2,
+        nvlink=machine.gpu.nvlink.value,
     )
 
 
