@@ -49,7 +49,7 @@ def target(folder) -> Target:
     from wizard.launch.target import from_files
 
     made = from_files(folder)
-    return Target(**{**made.__dict__, "name": "tiny", "start_s": 20.0})
+    return Target(**{**made.__dict__, "name": "tiny", "start_s": 240.0})
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def run(made: Made, host, accept=True, **options):
         return accept
 
     result = loop.launch(
-        made.target, host, plan=made.plan, session=made.session, asks=loop.Asks(consent), timeout_s=30.0, **options
+        made.target, host, plan=made.plan, session=made.session, asks=loop.Asks(consent), timeout_s=240.0, **options
     )
     if result.outcome.ok:
         result.launch.stop()
@@ -198,7 +198,7 @@ def test_never_in_a_circle(made, host, monkeypatch):
     marks = []
     folder = made(max_model_len=8192)
     asks = loop.Asks(lambda d, r: True, on_start=lambda launch, number: marks.append(fingerprint(folder.folder)))
-    result = loop.launch(folder.target, host, plan=folder.plan, session=folder.session, asks=asks, timeout_s=30.0)
+    result = loop.launch(folder.target, host, plan=folder.plan, session=folder.session, asks=asks, timeout_s=240.0)
     assert not result.outcome.ok
     assert 1 < len(marks) <= repair.MAX_STARTS
     assert len(set(marks)) == len(marks)

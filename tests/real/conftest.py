@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,16 @@ from wizard.host import RealHost
 from wizard.launch import loop
 from wizard.launch.run import Callbacks
 
-START_S = 420.0
+START_S = 600.0  # most of a minute on two idle processors; other work may go on beside
+
+
+TRY = """
+from vllm.platforms import current_platform
+assert current_platform.is_cpu(), current_platform
+current_platform.import_kernels()
+import torch
+assert torch.ops._C.rms_norm
+"""
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +45,10 @@ def venv() -> Path:
     folder = Path(given)
     if not (folder / "bin" / "vllm").exists():
         pytest.skip(f"{folder} holds no bin/vllm")
+    # Beside a torch that it was not built for, vLLM's own extension cannot be loaded: nothing of that is ours.
+    tried = subprocess.run([folder / "bin" / "python", "-c", TRY], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"the vLLM in {folder} does not run on this machine: {tried.stderr.strip().rpartition(chr(10))[2] or tried.returncode}")
     return folder
 
 
@@ -102,14 +116,19 @@ class Served:
     def with_session(self, **changes: Any) -> None:
         self.session = replace(self.session, **changes)
 
-    def launch(self, *, accept: bool = True, on_stage: Any = None, on_start: Any = None, **options: Any) -> tuple[loop.Result, list[Any]]:
+    def launch(
+        self, *, accept: bool | Callable[[int], bool] = True, on_stage: Any = None, on_start: Any = None, on_consent: Any = None, **options: Any
+    ) -> tuple[loop.Result, list[Any]]:
+        """``accept``: whether repairs are consented to, or a function of their number from 1 on."""
         from wizard.launch.target import from_plan
 
         proposed = []
 
         def consent(diagnosis: Any, step: Any) -> bool:
             proposed.append(step)
-            return accept
+            if on_consent is not None:
+                on_consent(len(proposed))
+            return accept(len(proposed)) if callable(accept) else accept
 
         asks = loop.Asks(consent, on_start=on_start or (lambda launch, number: None))
         result = loop.launch(
