@@ -10,8 +10,8 @@ from wizard.i18n import _
 MASTER_PORT = 29501  # vLLM's own default for --master-port
 RPC_PORT = 13345  # any free port; the one that vLLM's documentation takes
 RAY_PORT = 6379  # Ray's own default
-# The newest that is known to work with vLLM 0.18 and later; every node needs the very same.
-RAY_REQUIREMENT = "ray[cgraph]==2.54.0"
+# Known to work with vLLM 0.18 and later (a start was seen with 0.32.0); every node needs the very same.
+RAY_VERSION = "2.54.0"
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ def node_command(cluster: ClusterPlan, rank: int, *, container: bool) -> NodeCom
 def bind_address(cluster: ClusterPlan) -> str:
     """Where the head's API listens."""
     return "0.0.0.0" if cluster.plan.value("access") == "network" else "127.0.0.1"  # noqa: S104 - the user asked for it
+
+
+def ray_requirement(cluster: ClusterPlan) -> str:
+    """What pip is given; its compiled graphs (which bring CuPy) are for NVIDIA GPUs, as vLLM itself required them."""
+    return f"ray[cgraph]=={RAY_VERSION}" if cluster.plan.device == "nvidia" else f"ray=={RAY_VERSION}"
 
 
 def wait_port(cluster: ClusterPlan) -> int:

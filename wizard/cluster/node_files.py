@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from wizard.cluster.commands import (
-    RAY_REQUIREMENT,
     NodeCommand,
     node_command,
     ray_head_script,
+    ray_requirement,
     ray_worker_script,
 )
 from wizard.cluster.planning import ray_in_image
@@ -191,7 +191,7 @@ def ray_image(cluster: ClusterPlan) -> str | None:
 
 def ray_dockerfile(cluster: ClusterPlan) -> list[str]:
     """The lines of the image with Ray in it."""
-    return [f"FROM {cluster.plan.image_reference}", f'RUN pip install --no-cache-dir "{RAY_REQUIREMENT}"']
+    return [f"FROM {cluster.plan.image_reference}", f'RUN pip install --no-cache-dir "{ray_requirement(cluster)}"']
 
 
 def _checks(cluster: ClusterPlan, plan: Plan, command: NodeCommand) -> list[str]:
@@ -303,7 +303,11 @@ def _run_local(cluster: ClusterPlan, plan: Plan, command: NodeCommand) -> list[s
         *wrap_comment(_("Ray of the same version on every node; it is put into the environment once.")),
         'if [ ! -x "$environment/bin/ray" ]; then',
         '  uv=$(command -v uv || echo "$environment.uv/bin/uv")',
-        f'  "$uv" pip install --python "$environment/bin/python" {bash_line([RAY_REQUIREMENT])}',
+        '  if [ -x "$uv" ]; then',
+        f'    "$uv" pip install --python "$environment/bin/python" {bash_line([ray_requirement(cluster)])}',
+        "  else",
+        f'    "$environment/bin/python" -m pip install {bash_line([ray_requirement(cluster)])}',
+        "  fi",
         "fi",
         'export PATH="$environment/bin:$PATH"',
     ]

@@ -297,8 +297,10 @@ def native_objection(version: str, layout: Layout) -> str | None:
     return _("vLLM {version} has no {flag} (it came with {first})").format(version=version, flag=missing[0], first=first or "?")
 
 
-def ray_objection(version: str, layout: Layout) -> str | None:
+def ray_objection(version: str, layout: Layout, device: str) -> str | None:
     """Why Ray cannot do ``layout`` in this release, or None."""
+    if device == "cpu":
+        return _("vLLM's CPU build does not run through Ray")
     known = {f for o in releases.load(version).options for f in o.flags}
     if layout.data > 1 and DATA_PARALLEL_RAY not in known:
         return _("vLLM {version} cannot start data parallel ranks through Ray (it came with {first})").format(version=version, first=releases.first_with_flag(DATA_PARALLEL_RAY) or "?")
@@ -324,7 +326,7 @@ def _way_nodes(shape: _Shape, key: str, over: Sized) -> Way:
             tensor=over.layout.tensor, pipeline=over.layout.pipeline, data=over.layout.data, nodes=over.layout.nodes, gpus=over.layout.gpus_per_node
         )
         return Way(key, title, False, uneven, over, 1, tuple(needs))
-    against = native_objection(version, over.layout) if key == NATIVE else ray_objection(version, over.layout)
+    against = native_objection(version, over.layout) if key == NATIVE else ray_objection(version, over.layout, over.plan.device)
     if key == RAY and not ray_in_image(version):
         needs.append(_("Ray added to the image or environment: vLLM {version} does not bring it").format(version=version))
     if against is not None:

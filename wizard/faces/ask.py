@@ -408,7 +408,15 @@ class _Walk:
         """Show what would be written and act on what the user says; None: look again."""
         assert self.walk.session is not None
         out = str(self.plan.value("out_dir"))
-        changes, plan = writing.changes_for(self.walk.session, self.plan, out)
+        try:
+            changes, plan = writing.changes_for(self.walk.session, self.plan, out)
+        except WizardError as error:
+            # Something beside the plan: a node of the cluster, a folder that cannot be looked at.
+            say(str(error))
+            if self._change_something(_("leave")):
+                return None
+            say(_("Nothing was written."))
+            return 1
         self._tell_changes(changes, plan)
         in_place = self._own_wslconfig(plan)
         own = (

@@ -1,0 +1,93 @@
+"""The walk's question where it runs: asked among the rare ones, this machine by default, and what it leads to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import machines
+from tests.cluster.conftest import DENSE, rows
+from tests.faces.test_ask import Scripted, type_in
+from wizard import steps
+from wizard.__main__ import main
+from wizard.faces import ask
+from wizard.host import FakeHost
+from wizard.plan import plan
+from wizard.session import Answers, Session, gather
+
+
+def session(records: Path, model: str, **answers: Any) -> Session:
+    return gather(FakeHost(records / "n1"), Answers(user={"model": model, **answers}))
+
+
+def test_this_machine_is_the_default_and_no_answer(records: Path) -> None:
+    made = plan(session(records, machines.MODEL))
+    question = steps.QUESTIONS["run_on"]
+    assert question.current(made) == "this"
+    assert made.decision("run_on") is None
+    assert [c.value for c in question.choices(made) if c.recommended] == ["this"]
+    asked = {q.key for q in steps.asked(steps.RUNTIME, made)}
+    assert "run_on" in asked
+    assert not asked & {"nodes_file", "replicas", "router", "namespace", "storage"}
+
+
+@pytest.mark.parametrize(
+    ("run_on", "more"),
+    [("replicas", {"replicas", "router"}), ("nodes-ray", {"nodes_file"}), ("kubernetes", {"replicas", "namespace", "storage"})],
+)
+def test_an_answer_opens_its_own_questions(records: Path, run_on: str, more: set[str]) -> None:
+    made = plan(session(records, machines.MODEL, run_on=run_on))
+    assert {q.key for q in steps.asked(steps.RUNTIME, made)} & set(steps.CLUSTER_KEYS) == {"run_on", *more}
+
+
+def test_a_model_that_needs_more_machines_does_not_stop_the_walk(records: Path) -> None:
+    alone = plan(session(records, DENSE))
+    assert "does_not_fit" in {b.code for b in alone.blockers}
+    spread = plan(session(records, DENSE, run_on="nodes-native"))
+    assert spread.blockers == ()
+    assert "does_not_fit_one" in {w.code for w in spread.warnings}
+
+
+def test_the_full_screen_walk_shows_what_is_written_or_why_not(records: Path, tmp_path: Path) -> None:
+    from wizard.faces.tui.files import changes_of
+
+    nodes = tmp_path / "nodes.toml"
+    nodes.write_text(machines.answers_text(rows(records, 2)))
+    held = session(records, DENSE, run_on="nodes-native", nodes_file=str(nodes))
+    changes, shown, error = changes_of(held, plan(held), str(tmp_path / "out"), False)
+    assert error == ""
+    assert [Path(c.path).relative_to(tmp_path / "out").as_posix() for c in changes][:2] == ["n1/launch.sh", "n1/compose.yaml"]
+    assert any("n2/launch.sh" in c for s in shown.after for c in s.commands)
+    nodes.write_text(machines.answers_text([rows(records, 1)[0], ("b", "10.0.0.2", records / "three")]))
+    changes, _shown, error = changes_of(held, plan(held), str(tmp_path / "out"), False)
+    assert changes == []
+    assert "Node b: it has 3 usable GPUs" in " ".join(error.split())
+    nodes.unlink()
+    assert str(nodes) in changes_of(held, plan(held), str(tmp_path / "out"), False)[2]
+
+
+def test_the_plain_walk_asks_it_among_the_rare_ones(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("VLLM_WIZARD_CONFIG_DIR", str(tmp_path / "config"))
+    type_in(monkeypatch, "")
+    script = Scripted({"Show more settings of this step?": ["y"], "run_on": ["2"]})
+    monkeypatch.setattr(ask, "prompter", lambda: script)
+    out = tmp_path / "out"
+    assert main(["--plain", "--machine", str(records / "n1"), "--model", machines.MODEL, "--out", str(out)]) == 0, capsys.readouterr()
+    assert {p.name for p in out.iterdir()} == {"compose.yaml", "nginx.conf", "vllm.env", "answers.toml"}
+    assert script.asked.count("run_on") == 1
+    assert {"replicas", "router"} <= set(script.asked)
+
+
+def test_the_plain_walk_names_the_node_and_asks_again(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("VLLM_WIZARD_CONFIG_DIR", str(tmp_path / "config"))
+    type_in(monkeypatch, "")
+    nodes = tmp_path / "nodes.toml"
+    nodes.write_text(machines.answers_text([rows(records, 1)[0], ("b", "10.0.0.2", records / "three")]))
+    monkeypatch.setattr(ask, "prompter", lambda: Scripted({}))
+    out = tmp_path / "out"
+    words = ["--set", "run_on=nodes-native", "--set", f"nodes_file={nodes}"]
+    assert main(["--plain", "--machine", str(records / "n1"), "--model", DENSE, "--out", str(out), *words]) == 1
+    assert "Node b: it has 3 usable GPUs" in " ".join(capsys.readouterr().out.split())
+    assert not out.exists()
