@@ -16,7 +16,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -404,6 +404,23 @@ def state_folder() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_state_dir(APP, appauthor=False)) / "writes"
+
+
+def config_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """The folder for kept answers; ``VLLM_WIZARD_CONFIG_DIR`` overrides the platform's own."""
+    chosen = (os.environ if environ is None else environ).get("VLLM_WIZARD_CONFIG_DIR")
+    if chosen:
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir(APP, appauthor=False))
+
+
+def files_on_record(*, state_dir: Path | None = None) -> list[str]:
+    """The files that were written and not taken back, and the kept answers of the last walk, as they lie now."""
+    written = [f.target for r in history(state_dir=state_dir) if r.status == "done" for f in r.files]
+    kept = [str(p) for p in sorted(config_folder().glob("session.toml"))]
+    return [p for p in dict.fromkeys([*written, *kept]) if os.path.isfile(p)]
 
 
 def write(changes: Sequence[Change], *, state_dir: Path | None = None) -> Receipt:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput, WizardError
@@ -18,6 +18,7 @@ from wizard.plain_text import printable
 if TYPE_CHECKING:
     import argparse
 
+    from wizard.apply import Change
     from wizard.facts import Machine
     from wizard.host import Host
     from wizard.models.move import MovePlan, Mover, MoveResult, MoveStatus, Progress
@@ -50,6 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=_("delete the source once every byte of the copy is proven"),
     )
+    switch = parser.add_mutually_exclusive_group()
+    switch.add_argument(
+        "--switch",
+        action="store_true",
+        help=_("name the new place in the scripts and answers written earlier, without asking (--yes does so, too)"),
+    )
+    switch.add_argument("--no-switch", action="store_true", help=_("leave them as they are"))
     parser.add_argument("--dry-run", action="store_true", help=_("show what would be done and write nothing"))
     parser.add_argument("--list", action="store_true", help=_("list moves that were begun and not finished"))
     parser.add_argument(
@@ -134,7 +142,68 @@ def _move(args: argparse.Namespace) -> int:
         return INTERRUPTED if signal.SIGINT in caught else 1
     if not args.json:
         print(_finished(plan, result))
+    if not plan.simulated:
+        _switch(args, plan)
     return _maybe_delete(args, plan)
+
+
+# --- what pointed to the old place
+
+
+def switch_changes(plan: MovePlan) -> tuple[list[Change], tuple[str, ...]]:
+    """Our own files (scripts, answers) that name the old place, as they would become; and those that cannot be
+    changed word by word. Nothing is written: ``wizard.apply.write`` does that, and ``undo`` takes it back."""
+    from pathlib import Path
+
+    from wizard import apply
+    from wizard.models.move import moved_paths
+    from wizard.outputs.moved import LIMIT_BYTES, switch_files
+
+    files: dict[str, bytes] = {}
+    for path in apply.files_on_record():
+        with suppress(OSError):
+            if Path(path).stat().st_size <= LIMIT_BYTES:
+                files[path] = Path(path).read_bytes()
+    found = switch_files(files, moved_paths(plan))
+    return apply.prepare(found.specs, "/"), found.by_hand
+
+
+def _switch(args: argparse.Namespace, plan: MovePlan) -> None:
+    """Show what would change in files that name the old place, and change it with consent."""
+    from wizard import apply
+
+    try:
+        changes, by_hand = switch_changes(plan)
+        wanted = bool(changes) and (args.switch or args.yes) and not args.no_switch
+        if not args.json:
+            for change in changes:
+                print(change.diff, end="")
+            for path in by_hand:
+                print(_("{path} names the old place in a way that cannot be changed word by word: write it anew.").format(path=_shown(path)))
+            if changes and not wanted and not args.no_switch and _asks():
+                wanted = _question(
+                    ngettext(
+                        "Name the new place in this file?", "Name the new place in these {n} files?", len(changes)
+                    ).format(n=len(changes)),
+                    default=True,
+                )
+        receipt = apply.write(changes) if wanted else None
+        if not changes and not by_hand:
+            return
+    except WizardError as error:
+        # The model is moved and proven all the same.
+        if args.json:
+            _line({"event": "switch", "files": [], "by_hand": [], "written": False, "error": str(error)})
+        else:
+            print(_("warning: {text}").format(text=error))
+        return
+    if args.json:
+        files = [{"path": c.path, "diff": c.diff} for c in changes]
+        _line({"event": "switch", "files": files, "by_hand": list(by_hand), "written": receipt is not None, "error": ""})
+    elif receipt is not None:
+        print(_("The new place is named in them now. vllm-wizard undo takes that back."))
+    elif changes:
+        print(_("They were left as they are. The same command with --switch changes them."))
 
 
 def _maybe_delete(args: argparse.Namespace, plan: MovePlan) -> int:
@@ -314,10 +383,7 @@ def _finished(plan: MovePlan, result: MoveResult) -> str:
     if result.past_page_cache is False:
         lines.append("  " + _("(this file system gave no way past the page cache to read it back)"))
     lines += ["  " + _("warning: {text}").format(text=w) for w in result.warnings]
-    moved = moved_paths(plan)
-    if moved:
-        lines.append(_("Scripts and answers that name the old place must name the new one:"))
-        lines += [f"  {_shown(old)} -> {_shown(new)}" for old, new in list(moved.items())[:6]]
+    lines += [f"  {_shown(old)} -> {_shown(new)}" for old, new in list(moved_paths(plan).items())[:6]]
     lines.append(_("The source is still there: {src}").format(src=_shown(plan.src)))
     return "\n".join(lines)
 

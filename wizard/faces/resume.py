@@ -34,13 +34,9 @@ class Saved:
 
 def config_dir(environ: Mapping[str, str] | None = None) -> Path:
     """The folder for kept answers; ``VLLM_WIZARD_CONFIG_DIR`` overrides the platform's own."""
-    environ = os.environ if environ is None else environ
-    chosen = environ.get("VLLM_WIZARD_CONFIG_DIR")
-    if chosen:
-        return Path(chosen).expanduser()
-    import platformdirs
+    from wizard.apply import config_folder
 
-    return Path(platformdirs.user_config_dir(APP_NAME, appauthor=False))
+    return config_folder(environ)
 
 
 def session_path(machine_name: str = THIS_MACHINE, folder: Path | None = None) -> Path:

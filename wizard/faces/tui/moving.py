@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wizard.errors import WizardError
+from wizard.faces.tui.dialogs import Ask
+from wizard.faces.tui.text import TEXT, content
 from wizard.faces.tui.views import MoveView
 from wizard.i18n import _
 
 if TYPE_CHECKING:
+    from wizard.apply import Change
     from wizard.faces.tui.work import Wizard
+    from wizard.models.move import MovePlan
 
 
 def press(wizard: Wizard, name: str) -> None:
@@ -58,14 +62,57 @@ def start(wizard: Wizard, view: MoveView) -> None:
             wizard.mover = Mover(move_plan, on_progress=tell)
             wizard.app.call_from_thread(_state, wizard, "running")
             result = wizard.mover.run()
+            proven = result.state.value == "proven"
+            if proven and not move_plan.simulated:
+                offer_switch(wizard, move_plan)
         except (WizardError, OSError) as error:
             wizard.mover = None
             wizard.app.call_from_thread(_ended, wizard, "failed", str(error))
             return
         wizard.mover = None
-        wizard.app.call_from_thread(_ended, wizard, "done" if result.state.value == "proven" else "cancelled", "; ".join(result.warnings))
+        wizard.app.call_from_thread(_ended, wizard, "done" if proven else "cancelled", "; ".join(result.warnings))
 
     wizard.app.run_worker(work, thread=True, group="move", exclusive=True)
+
+
+def offer_switch(wizard: Wizard, move_plan: MovePlan) -> None:
+    """Show what names the old place among the files written earlier, and ask. Called from the worker thread."""
+    from wizard.move_command import switch_changes
+
+    try:
+        changes, by_hand = switch_changes(move_plan)
+    except WizardError as error:
+        wizard.app.call_from_thread(wizard.app.notify, str(error), severity="warning", timeout=8)
+        return
+    for path in by_hand:
+        text = _("{path} names the old place in a way that cannot be changed word by word: write it anew.").format(path=path)
+        wizard.app.call_from_thread(wizard.app.notify, text, severity="warning", timeout=8)
+    if changes:
+        wizard.app.call_from_thread(_ask_switch, wizard, changes)
+
+
+def _ask_switch(wizard: Wizard, changes: list[Change]) -> None:
+    told = content(
+        [
+            (_("Files that were written earlier name the old place. This would change in them:") + "\n\n", TEXT),
+            ("\n".join(c.diff for c in changes), TEXT),
+        ]
+    )
+
+    def answered(yes: bool | None) -> None:
+        if not yes:
+            return
+        from wizard import apply
+
+        try:
+            apply.write(changes)
+        except WizardError as error:
+            wizard.app.notify(str(error), severity="error", timeout=8)
+            return
+        wizard.app.notify(_("The new place is named in them now. vllm-wizard undo takes that back."))
+
+    question = _("Name the new place in earlier files?")
+    wizard.app.push_screen(Ask(question, told, _("Change them"), _("Leave them")), answered)
 
 
 def _view(wizard: Wizard) -> MoveView | None:
