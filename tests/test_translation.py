@@ -6,6 +6,7 @@ import ast
 import gettext
 import json
 import os
+import re
 import string
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +23,9 @@ from wizard.i18n import _
 
 @pytest.fixture(autouse=True)
 def _english_again() -> Iterator[None]:
+    choose = i18n.set_language
     yield
-    i18n.set_language("en")
+    choose("en")
 
 
 @pytest.fixture
@@ -91,6 +93,67 @@ def _early_calls(node: ast.AST) -> Iterator[int]:
         if isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id in ("_", "ngettext"):
             yield child.lineno
         yield from _early_calls(child)
+
+
+class _Marked:
+    """A language in which every text stands in brackets: what stands outside of them was never translated."""
+
+    def gettext(self, message: str) -> str:
+        return f"⟦{message}⟧"
+
+    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        return self.gettext(msgid1 if n == 1 else msgid2)
+
+
+def _outside(text: str) -> list[str]:
+    kept, depth = "", 0
+    for char in text:
+        depth += (char == "⟦") - (char == "⟧")
+        kept += char if depth == 0 and char != "⟧" else ""
+    return kept.split("\n")
+
+
+# Commands that are shown stand as they are in every language.
+_COMMAND = re.compile(r"^\s*(?:\d+\. )?`?(?:sudo|docker|uv|curl|wsl|cd|vllm|\$f|python3|echo|nvidia-smi|du|netsh|New-Net)\b|^\s*\$")
+_ENGLISH = re.compile(r"(?:\b[A-Za-z][a-z']+[ ,]+){2,}[a-z]{2,}")
+_MACHINES = Path(__file__).parent / "machines"
+_LOG = "ERROR 11-30 04:40:41 [core.py:1108] ValueError: No available memory for the cache blocks.\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["detect", "--machine", str(_MACHINES / m)] for m in ("native-t4", "wsl2-no-gpu", "nvidia-smi-hangs", "windows-rtx4070")),
+        ["plan", "--machine", str(_MACHINES / "wsl2-rtx3060-model-on-d")],
+        ["plan", "--machine", str(_MACHINES / "native-mi300x")],
+        ["windows", "--dry-run", "--machine", str(_MACHINES / "windows-rtx4070")],
+        ["fit", "--model", "Qwen/Qwen3-VL-8B-Instruct", "--gpu", "RTX 3060"],
+        ["recipes", "show", "gemma-4"],
+        ["check", "--", "vllm", "serve", "m", "--swap-space", "4", "--task", "embed", "--max-model-len", "x", "--nonsense", "1"],
+        ["wslconfig", "check", "--machine", str(_MACHINES / "wsl2-rtx3060-model-on-d")],
+        ["diagnose", "LOG"],
+        ["undo", "--list"],
+        ["help", "privacy"],
+        ["plan", "--answers", "/does/not/exist"],
+        ["launch", "/does/not/exist"],
+    ],
+    ids=lambda words: "-".join(w.rpartition("/")[2] for w in words[:4]),
+)
+def test_all_that_a_command_says_is_translated(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from wizard.__main__ import main
+
+    (tmp_path / "LOG").write_text(_LOG)
+    monkeypatch.setattr(i18n, "set_language", lambda language: None)
+    for name, value in (("_chosen", True), ("_current", _Marked()), ("_language", "marked")):
+        monkeypatch.setattr(i18n, name, value)
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    main([str(tmp_path / "LOG") if w == "LOG" else w for w in words])
+    told = "\n".join(capfd.readouterr()).replace(_LOG.strip(), "")
+    assert "⟦" in told
+    assert [line for line in _outside(told) if _ENGLISH.search(line) and not _COMMAND.match(line)] == []
 
 
 # -- what a translation must keep -----------------------------------------------------------------------------
