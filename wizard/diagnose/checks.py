@@ -374,6 +374,19 @@ def wslconfig_key(match: Match) -> bool:
     return True
 
 
+def wslconfig_in_force(match: Match) -> bool:
+    """The memory that ``free`` shows, held against the one that a .wslconfig in the same text asks for."""
+    if "total" not in match.fields:
+        return True  # the file has another name than the one that WSL reads
+    asked = re.search(r"(?im)^\s*memory\s*=\s*(\d+)\s*([GM])B", match.case.run.text)
+    if asked is None:
+        return False
+    wanted = int(asked[1]) / (1 if asked[2].upper() == "G" else 1024)
+    total = float(match.fields["total"])
+    match.evidence.append(_(".wslconfig asks for {wanted:.1f} GiB; the machine has {total:.1f} GiB").format(wanted=wanted, total=total))
+    return abs(wanted - total) > max(1.0, 0.1 * wanted)
+
+
 def _wsl_keys() -> dict[str, list[str]]:
     import json
     from importlib import resources
@@ -574,4 +587,5 @@ CHECKS: dict[str, Callable[[Match], bool]] = {
     "gpu_runtime": gpu_runtime,
     "arguments_value": arguments_value,
     "launch_script": launch_script,
+    "wslconfig_in_force": wslconfig_in_force,
 }
