@@ -403,7 +403,7 @@ def _pool(info: ModelInfo, model: _Model, request: FitRequest, batch: Batch, sid
             layers.append(KvLayer(**{**full[-1].__dict__, "count": info.mtp_layers}))
     return plan_pool(
         layers, stage_layers=side.layers if request.pipeline_parallel_size > 1 else None, request=request, batch=batch,
-        element=element_size(request.kv_cache_dtype, model.stored, model.dtype_bytes), max_len=max_len,
+        element=element_size(request.kv_cache_dtype, model.stored, model.dtype_bytes, request.release), max_len=max_len,
     )  # fmt: skip
 
 

@@ -24,6 +24,8 @@ ELEMENT_BYTES = {"bfloat16": 2.0, "float16": 2.0, "half": 2.0, "float32": 4.0, "
 SCALE_BYTES = 4  # the per-token-head kinds keep one 32 bit scale for K and one for V of every head
 HYBRID_SINCE = (0, 9, 2)  # before, layers with a window were kept as if they looked at everything
 TOKENS_BY_CONCURRENCY_SINCE = (0, 20)  # from here the printed size is concurrency x longest context
+# vllm/envs.py: chunked layers are kept apart by default in 0.17.0, not in 0.12.0; between them no sources were read
+CHUNKS_APART_SINCE = (0, 17)
 IN_FLIGHT_TWICE_SINCE = (0, 26)  # from here a second step may be under way
 HYBRID_PREFIX_CACHING_SINCE = (0, 26)  # from here prefix caching is on by default for models with states
 
@@ -97,12 +99,28 @@ class Pool:
         return self.blocks_for(tokens) * self.block_bytes
 
 
-def element_size(kv_cache_dtype: str, quant: Quant, dtype_bytes: float) -> float:
-    """Bytes of one cached element; "auto" follows the checkpoint's own wish, else the model's dtype."""
+# From here "auto" follows a checkpoint that asks for an 8 bit cache: 0.12.0 does not, 0.17.0 does; between them no
+# sources were read, and the larger cache is taken (vllm/model_executor/layers/attention/attention.py, utils/torch_utils.py).
+CHECKPOINT_TYPE_SINCE = (0, 17)
+
+
+def element_size(kv_cache_dtype: str, quant: Quant, dtype_bytes: float, release: str) -> float:
+    """Bytes of one cached element; "auto" follows the checkpoint's own wish where the release does, else the model's dtype."""
     name = kv_cache_dtype.lower()
     if name in ("", "auto"):
-        return 1.0 if quant.kv_cache_dtype == "fp8" else dtype_bytes
+        return 1.0 if quant.kv_cache_dtype == "fp8" and version_key(release) >= CHECKPOINT_TYPE_SINCE else dtype_bytes
     return ELEMENT_BYTES.get(name, dtype_bytes)
+
+
+def keeps_windows_apart(layers: Sequence[KvLayer], request: FitRequest) -> bool:
+    """Whether layers with a window drop what lies before it; else all are kept as if they looked at everything."""
+    release = version_key(request.release)
+    if request.hybrid_cache is False or release < HYBRID_SINCE:
+        return False
+    if request.hybrid_cache is None and any(x.chunked for x in layers):
+        asked = request.extra.get("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE")
+        return asked == "1" if asked else release >= CHUNKS_APART_SINCE
+    return True
 
 
 def packed_latent(layers: Sequence[KvLayer], request: FitRequest) -> bool:
@@ -163,7 +181,7 @@ def plan_pool(
     states = [x for x in layers if x.kind is LayerKind.LINEAR and x.count > 0]
     if not attention and not states:
         return None
-    if release < HYBRID_SINCE and any(x.kind is not LayerKind.SLIDING for x in attention):
+    if not keeps_windows_apart(attention, request) and any(x.kind is not LayerKind.SLIDING for x in attention):
         attention = [replace(x, kind=LayerKind.FULL, window=None) if x.kind is LayerKind.SLIDING else x for x in attention]
     by_concurrency = release >= TOKENS_BY_CONCURRENCY_SINCE
     steps = 2 if release >= IN_FLIGHT_TWICE_SINCE else 1

@@ -87,6 +87,10 @@ def _apply_one(key: str, value: str, changes: dict[str, Any]) -> bool:
     elif key in _SWITCHES or key.removeprefix("no_") in _SWITCHES:
         off = key.startswith("no_")
         changes[_SWITCHES[key.removeprefix("no_")]] = _truth(key, value) != off
+    elif key.removeprefix("no_") == "disable_hybrid_kv_cache_manager":
+        changes["hybrid_cache"] = _truth(key, value) == key.startswith("no_")
+    elif key in ("kv_transfer_config", "kv_events_config"):
+        changes.setdefault("hybrid_cache", False)
     elif key == "enable_lora":
         changes.setdefault("lora_slots", 1 if _truth(key, value) else 0)
     elif key == "gpu_memory_utilization":

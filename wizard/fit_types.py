@@ -55,6 +55,7 @@ class FitRequest:
     enable_prefix_caching: bool | None = None  # None: the release's default
     block_size: int | None = None
     num_speculative_tokens: int = 0
+    hybrid_cache: bool | None = None  # False: --disable-hybrid-kv-cache-manager, or a connector that asks for it
     draft_model: str | None = None  # a draft of its own whose size is not known here
     extra: dict[str, str] = field(default_factory=dict, compare=False)
 

@@ -172,3 +172,35 @@ def test_pools_are_sound(layers: list[KvLayer], release: str, tp: int, gib: int,
         assert cut.blocks_for(longest + 1) > cut.blocks(size)
     assert (cut.concurrency(size, length) >= 1) == (longest == length)
     assert cut.tokens(size, length) >= 0
+
+
+def test_a_checkpoint_that_asks_for_an_8_bit_cache_gets_it_where_the_release_follows() -> None:
+    scheme = {"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 8, "type": "float"}}}, "kv_cache_scheme": {"num_bits": 8, "type": "float"}}
+    info = from_config({**MODELS["Llama-3.1-8B"], "quantization_config": scheme}, source="x")
+    sizes = [fit(info, FitRequest(release, 80 * GIB)).kv_bytes_per_token for release in ("0.11.0", "0.12.0", "0.17.0", "0.33.0")]
+    assert sizes == [131_072, 131_072, 65_536, 65_536]
+
+
+@pytest.mark.parametrize(("capability", "size"), [("9.0", 656), ("8.9", 656), ("10.0", 576), ("12.0", 656)])
+def test_an_8_bit_cache_of_sparse_latent_attention_keeps_its_scales(capability: str, size: int) -> None:
+    layers = (KvLayer(LayerKind.MLA, 61, 1, 576, latent_dim=576), KvLayer(LayerKind.MLA, 61, 1, 128, latent_dim=132, element_bytes=1))
+    got = plan_pool(layers, request=FitRequest("0.33.0", 80 * GIB, compute_capability=capability, kv_cache_dtype="fp8"), batch=Batch(16, 2048), element=1, max_len=8192)
+    assert got is not None
+    assert got.bytes_per_token == 61 * (size + 132)
+
+
+@pytest.mark.parametrize(("more", "apart"), [({}, True), ({"hybrid_cache": False}, False), ({"release": "0.9.1"}, False)])
+def test_windows_are_only_dropped_where_the_manager_for_it_is_on(more: dict[str, Any], apart: bool) -> None:
+    info = from_config(MODELS["gemma-3-12b"], source="x")
+    request = FitRequest(more.pop("release", "0.33.0"), 80 * GIB, max_model_len=32_768, **more)
+    whole = 48 * 8 * 256 * 2 * 2
+    per_token = fit(info, request).kv_bytes_per_token
+    assert per_token == (whole // 6 if apart else whole)
+
+
+def test_chunks_of_llama_4_are_dropped_from_0_17_on() -> None:
+    info = from_config(MODELS["Llama-4-Scout"], source="x")
+    sizes = [fit(info, FitRequest(r, 80 * GIB, tensor_parallel_size=8)).kv_bytes_per_token for r in ("0.10.2", "0.12.0", "0.17.0")]
+    assert sizes[0] == sizes[1] == 4 * sizes[2]  # type: ignore[operator]
+    asked = FitRequest("0.12.0", 80 * GIB, tensor_parallel_size=8, extra={"VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE": "1"})
+    assert fit(info, asked).kv_bytes_per_token == sizes[2]

@@ -287,7 +287,7 @@ def attention_kv(
     kv_heads: int, head_dim: int, window: int | None = None, v_dim: int = 0, chunked: bool = False
 ) -> KvLayer:
     kind = LayerKind.SLIDING if window else LayerKind.FULL
-    return KvLayer(kind, 1, kv_heads, head_dim, v_dim if v_dim != head_dim else 0, window)
+    return KvLayer(kind, 1, kv_heads, head_dim, v_dim if v_dim != head_dim else 0, window, chunked=chunked and bool(window))
 
 
 # --- layers by kind ------------------------------------------------------------------------------------------
@@ -539,12 +539,13 @@ def generic(config: Mapping[str, Any], text: Mapping[str, Any]) -> Arch:
     if model_type == "gpt_oss":
         attention += (Weight("other", heads, 1, "rows", quantized=False),)
     per_layer_norms = norms(hidden, 4 if model_type in _FOUR_NORMS else 2)
+    chunked = integer(text, "sliding_window", "sliding_window_size") is None
     memo: dict[tuple[bool, bool], Block] = {}
     blocks = []
     for i in range(layers):
         key = (slides[i], feed.mask[i])
         if key not in memo:
-            kv = attention_kv(kv_heads, head_dim, window if slides[i] else None)
+            kv = attention_kv(kv_heads, head_dim, window if slides[i] else None, chunked=chunked)
             widest = max(2 * (feed.moe_inter * max(1, feed.top) if feed.mask[i] else feed.inter), (heads + 2 * kv_heads) * head_dim)
             memo[key] = Block((kv,), attention + feed.weights(i) + per_layer_norms, feed.mask[i], widest)
         blocks.append(memo[key])

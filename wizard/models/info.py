@@ -45,6 +45,7 @@ class KvLayer:
     state_bytes: int | None = None  # per sequence and layer at the model's dtype, for LINEAR
     latent_dim: int = 0  # kv_lora_rank + rope dim, for MLA
     state_kind: str = ""  # for LINEAR: "mamba", "mamba2", "delta" (gated delta net), "kda", "conv", "lightning"
+    chunked: bool = False  # SLIDING by chunks (Llama 4), not by a window that moves
     element_bytes: float | None = None  # None: as the KV cache dtype; a figure: fixed, whatever that dtype is
 
 
