@@ -178,6 +178,20 @@ def test_writing_beside_a_recorded_machine(tmp_path: Path, capfd: pytest.Capture
     assert not [w for w in plan["warnings"] if w["code"] == "answer_unused"]
 
 
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_the_proposal_is_shown_against_the_users_own_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    words = ["windows", "--machine", str(MACHINES / "windows-rtx4070"), "--dry-run", "--out", str(tmp_path), *more]
+    main(words)
+    said = capfd.readouterr().out
+    if more:
+        said = next(f["diff"] for f in json.loads(said)["files"] if f["path"].endswith(".wslconfig"))
+    said = said[said.index("--- ") :]
+    assert said.startswith("--- C:\\Users\\user\\.wslconfig\n+++ C:\\Users\\user\\.wslconfig\n@@ -1,2 +1,")
+    assert " [wsl2]\n-memory=16GB\n+memory=" in said
+
+
 def test_elsewhere_it_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["windows", "--machine", str(MACHINES / "native-t4")]) == 2
     assert main(["windows", "--machine", str(MACHINES / "windows-rtx4070"), "--yes"]) == 2

@@ -122,7 +122,7 @@ def _print(half: WindowsHalf, changes: list[Change], receipt: Receipt | None, *,
         print()
         for change in changes:
             print(f"{writing.state_word(change)}: {change.path}")
-            print(change.diff, end="")
+            print(writing.shown_diff_on(change, half.machine), end="")
     else:
         print(writing.written(receipt), end="")
     if steps and half.steps:
@@ -133,6 +133,7 @@ def _print_json(half: WindowsHalf, changes: list[Change], receipt: Receipt | Non
     import dataclasses
 
     from wizard.faces.batch import print_json
+    from wizard.faces.writing import shown_diff_on
     from wizard.facts import to_json
 
     document: dict[str, Any] = {
@@ -144,7 +145,7 @@ def _print_json(half: WindowsHalf, changes: list[Change], receipt: Receipt | Non
         "notes": list(half.advice.notes),
         "blockers": to_json(half.blockers),
         "answers": {k: list(v) if isinstance(v, tuple) else v for k, v in half.answers.items()},
-        "files": [{"path": c.path, "state": c.state.value, "diff": c.diff} for c in changes]
+        "files": [{"path": c.path, "state": c.state.value, "diff": shown_diff_on(c, half.machine)} for c in changes]
         or [
             {"path": f.path, "state": None, "content": f.content.decode("utf-8", "replace")}
             for f in half.files

@@ -13,6 +13,7 @@ from wizard.session import SECRET_ENV, Session
 
 if TYPE_CHECKING:
     from wizard.apply import Change, Receipt
+    from wizard.facts import Machine
     from wizard.plan_types import Notice, Plan, Step
 
 WIDTH = 79
@@ -67,9 +68,14 @@ def without_copying(plan: Plan) -> Plan:
 
 def shown_diff(change: Change, plan: Plan) -> str:
     """The diff of one file. A proposed .wslconfig is compared with the user's own file, which it would replace."""
+    return shown_diff_on(change, plan.machine)
+
+
+def shown_diff_on(change: Change, machine: Machine) -> str:
+    """The same for a machine alone."""
     from wizard.apply import diff_texts
 
-    wsl = plan.machine.wsl
+    wsl = machine.wsl
     own = wsl.wslconfig_bytes if wsl is not None else None
     if own is not None and wsl is not None and not change.spec.edited and change.spec.path == ".wslconfig":
         return diff_texts(wsl.wslconfig_path or ".wslconfig", own, change.after)
