@@ -36,19 +36,21 @@ if TYPE_CHECKING:
 
 TITLE_CELLS, TIME_CELLS, BAR_CELLS = 18, 10, 12
 ROOT_LINES = 4  # of the root line, so that the repair is in view as well
+DIFF_LINES = 6  # of a file, beside the repair; the whole diff is one button away
 STATE_WORDS = {
     "starting": N_("starting"),
     "proving": N_("asking it"),
     "asking": N_("failed: a repair is offered"),
     "serving": N_("serving"),
     "stopping": N_("stopping"),
+    "leaving": N_("leaving it running"),
     "stopped": N_("stopped"),
     "failed": N_("failed"),
     "died": N_("ended by itself"),
     "left": N_("in the background"),
     "refused": N_("not started"),
 }
-STATE_STYLES = {"serving": OK, "left": OK, "asking": WARN, "stopping": WARN, "failed": BAD, "died": BAD, "refused": BAD}
+STATE_STYLES = {"serving": OK, "left": OK, "asking": WARN, "stopping": WARN, "leaving": WARN, "failed": BAD, "died": BAD, "refused": BAD}
 
 
 def expected(shown: Shown) -> list[str]:
@@ -150,7 +152,7 @@ def tried(shown: Shown, glyphs: Glyphs, width: int, skip_last: bool = False) -> 
 
 def body(shown: Shown, glyphs: Glyphs, width: int, frame: int) -> Content:
     """The frame's whole content for the state it is in."""
-    if shown.state in ("starting", "proving", "stopping"):
+    if shown.state in ("starting", "proving", "stopping", "leaving"):
         return _busy(shown, glyphs, width, frame)
     if shown.state == "serving":
         return _serving(shown, glyphs, width, frame)
@@ -239,7 +241,20 @@ def repair_short(repair: Repair, before: Plan, glyphs: Glyphs, width: int) -> li
     else:
         names = ", ".join(sorted({c.path.rsplit("/", 1)[-1] for c in repair.changes}))
         lines += wrapped(_("The plan stays; {files} is written anew.").format(files=names), width, 2, DIM)
+        lines += _changed_lines(repair, width)
     return lines
+
+
+def _changed_lines(repair: Repair, width: int) -> list[Content]:
+    """The first lines that a repair changes in what is started."""
+    rows = [
+        line
+        for change in repair.changes
+        if change.path.endswith(("launch.sh", "compose.yaml"))
+        for line in change.diff.splitlines()
+        if line.startswith(("-", "+")) and not line.startswith(("---", "+++"))
+    ]
+    return [text.hanging(f"{row[0]} {row[1:].strip()}", width, 4, BAD if row[0] == "-" else OK) for row in rows[:DIFF_LINES]]
 
 
 def repair_whole(repair: Repair, before: Plan, glyphs: Glyphs, width: int) -> Content:

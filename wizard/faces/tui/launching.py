@@ -35,6 +35,7 @@ _BUTTONS = {
     "asking": ("apply", "diff", "decline"),
     "serving": ("curl", "python", "leave", "stop"),
     "stopping": (),
+    "leaving": (),
     "stopped": ("again", "back"),
     "failed": ("again", "diagnosis", "back"),
     "died": ("again", "diagnosis", "back"),
@@ -143,7 +144,7 @@ class LaunchScreen(WholeScreen):
         shown = self.shown
         zones = self.query_one("#whole-zones")
         zones.set_class(self.size.width >= BESIDE, "-beside")
-        zones.set_class(shown.state not in ("starting", "proving", "stopping"), "-settled")
+        zones.set_class(shown.state not in ("starting", "proving", "stopping", "leaving"), "-settled")
         self.query_one("#launch-body", Panel).put(launch_text.body(shown, self.glyphs, self.room(), self._frame))
         names = _BUTTONS[shown.state]
         if not shown.python:
@@ -300,6 +301,8 @@ class LaunchScreen(WholeScreen):
             self.server.answer(False)
         elif not self.shown.live:
             self.notify(_("Ctrl+Q leaves; your answers are kept."), timeout=3)
+        elif state == "leaving":
+            return
         elif self._dialog is not None:
             self._dialog.dismiss("stop")
         else:
@@ -313,7 +316,7 @@ class LaunchScreen(WholeScreen):
                 self.server.when_over = self.wizard.finish
             self.server.answer(False)
             return
-        if state == "stopping":
+        if state in ("stopping", "leaving"):
             if then_quit:
                 self.server.when_over = self.wizard.finish
             return

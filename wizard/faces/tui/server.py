@@ -58,8 +58,8 @@ class Shown:
     name: str
     folder: str
     url: str
-    # "starting", "proving", "asking" (about a repair), "serving", "stopping", and the ends: "stopped", "failed",
-    # "died", "left" (goes on in the background), "refused" (nothing was started)
+    # "starting", "proving", "asking" (about a repair), "serving", "stopping", "leaving", and the ends: "stopped",
+    # "failed", "died", "left" (goes on in the background), "refused" (nothing was started)
     state: str = "starting"
     number: int = 1  # of the start
     way: str = "script"
@@ -83,7 +83,7 @@ class Shown:
     @property
     def live(self) -> bool:
         """Whether a server may be running that this program has in hand."""
-        return self.state in ("starting", "proving", "asking", "serving", "stopping")
+        return self.state in ("starting", "proving", "asking", "serving", "stopping", "leaving")
 
 
 class Server:
@@ -153,8 +153,12 @@ class Server:
             self._hurry.set()
         self._hand_to = None
         self._stop.set()
+        self._under_way("stopping")
+
+    def _under_way(self, state: str) -> None:
+        """Show at once what was asked for; the thread comes to it within seconds."""
         if self.live:
-            self.shown.state = "stopping"
+            self.shown.state = state
             self.on_change()
 
     def give_up(self) -> None:
@@ -165,11 +169,13 @@ class Server:
     def leave_running(self) -> None:
         """Give the server out of hand as it is."""
         self._leave.set()
+        self._under_way("leaving")
 
     def hand_over(self, way: str) -> None:
         """Stop it, and start it once more in the hands of "systemd" or "compose", to be left there."""
         self._hand_to = way
         self._stop.set()
+        self._under_way("stopping")
 
     def answer(self, yes: bool) -> None:
         """The answer to the repair that is offered."""
@@ -245,10 +251,11 @@ class Server:
         model = result.checks[1].about if len(result.checks) > 1 else current.target.name
         shown.curl, shown.python = ready_made(current.target, model, current.api_key is not None)
         shown.verdict = result.calibration[1] if result.calibration is not None else ""
-        shown.state = "serving"
+        self._now("serving")
         self._tell()
         if self._way != "script":
-            self._left()  # it was started to be left
+            current.leave_running()  # it was started to be left
+            self._left()
             return
         ended = current.serve(self._cancelled)
         if ended.state == "stopped":
@@ -272,15 +279,12 @@ class Server:
     def _left(self) -> None:
         from wizard.faces.launching import background_words
 
-        current = self._current
-        if current is None:
-            self._end("refused", "")
-            return
-        current.leave_running()
-        self._end("left", background_words(current))
+        assert self._current is not None
+        self._end("left", background_words(self._current))
 
     def _cancelled(self) -> bool:
-        if self._leave.is_set():
+        if self._leave.is_set() and self._current is not None:
+            self._current.leave_running()  # first: an error ends what was not given out of hand
             raise _LeftRunning
         return self._stop.is_set()
 
@@ -298,7 +302,7 @@ class Server:
 
     def _check(self, check: Check) -> None:
         self.shown.checks.append(check)
-        self.shown.state = "proving"
+        self._now("proving")
         self._tell()
 
     def _failed(self, launch: Launch, outcome: Outcome, diagnosis: Diagnosis) -> None:
@@ -324,6 +328,11 @@ class Server:
             shown.state = "starting"
         self._tell()
         return self._answer
+
+    def _now(self, state: str) -> None:
+        """The start has come so far; what the user has asked for meanwhile stays shown."""
+        if not self._stop.is_set() and not self._leave.is_set():
+            self.shown.state = state
 
     def _take_over(self, result: Result) -> None:
         """Repairs changed the plan: the next start, and the walk, go on from there."""
