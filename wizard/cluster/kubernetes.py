@@ -23,7 +23,7 @@ from wizard.cluster.planning import native_objection, storage_of
 from wizard.cluster.types import ClusterPlan
 from wizard.cluster.yaml_out import Noted, document
 from wizard.errors import BadInput
-from wizard.i18n import _
+from wizard.i18n import _, clause
 from wizard.outputs.command import version_of
 from wizard.outputs.quoting import slug, wrap_comment
 from wizard.outputs.spec import FileSpec
@@ -37,6 +37,7 @@ STOP_S = 120  # a server finishes the requests that it works on
 PULL_S = 1800  # what a cold node needs for the image itself (10 GB and more), on top of loading
 PORT = 8000
 FOLDER = "kubernetes"
+STORAGE = "storage.yaml"
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,16 @@ def kubernetes_files(cluster: ClusterPlan) -> list[FileSpec]:
         )
     )
     heading += wrap_comment(_("Then: kubectl apply --namespace {namespace} --filename {file}").format(namespace=name.namespace, file=name.manifest))
-    heading += wrap_comment(_("Why: {reason}.").format(reason=cluster.sized.reason.rstrip(".")))
+    heading += wrap_comment(_("Why: {reason}.").format(reason=clause(cluster.sized.reason)))
     if model_claim(cluster):
         heading += wrap_comment(_("The model must lie in the claim {claim}, at {path} of the pod.").format(claim=name.claim, path=model_claim(cluster)))
     text = "\n".join(heading) + "\n" + "---\n".join(document(p) for p in parts)
-    title = _("Deployment, Service and storage") if cluster.layout.nodes == 1 else _("LeaderWorkerSet, Service and storage")
-    out = [FileSpec(f"{FOLDER}/{name.manifest}", text.encode(), 0o644, title=title)]
+    title = _("Deployment and Service") if cluster.layout.nodes == 1 else _("LeaderWorkerSet and Service")
+    out = []
+    for claim in _claim(cluster, name):
+        why = _("Where the model lies; it stays when the servers are taken away. For {file}, or the chart.").format(file=name.manifest)
+        out.append(FileSpec(f"{FOLDER}/{STORAGE}", ("\n".join(wrap_comment(why)) + "\n" + document(claim)).encode(), 0o644, title=_("the volume for the model")))
+    out.append(FileSpec(f"{FOLDER}/{name.manifest}", text.encode(), 0o644, title=title))
     if cluster.layout.nodes == 1:
         out.append(FileSpec(f"{FOLDER}/production-stack-values.yaml", stack_values(cluster).encode(), 0o644, title=_("values for the vLLM production-stack chart: router, copies, autoscaling")))
     return out
@@ -260,7 +265,7 @@ def _deployment(cluster: ClusterPlan, name: Names) -> list[dict[str, Any]]:
             "template": {"metadata": {"labels": labels}, "spec": _pod(cluster, name, container, serves=True)},
         },
     }
-    return [*_claim(cluster, name), deployment, _service(name, labels)]
+    return [deployment, _service(name, labels)]
 
 
 # -- several nodes together -----------------------------------------------------------------------------------------
@@ -290,7 +295,7 @@ def _group(cluster: ClusterPlan, name: Names) -> list[dict[str, Any]]:
             },
         },
     }
-    return [*_claim(cluster, name), group, _service(name, leaders)]
+    return [group, _service(name, leaders)]
 
 
 def _native_pods(cluster: ClusterPlan) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -375,7 +380,7 @@ def stack_values(cluster: ClusterPlan) -> str:
         spec["extraVolumeMounts"] = [{"name": f"host-{n}", "mountPath": t, "readOnly": True} for n, (_s, t) in enumerate(local, 1)]
     elif plan.host_model_path is not None:
         spec["extraVolumes"] = Noted(
-            [{"name": "models", "persistentVolumeClaim": {"claimName": name.claim}}], _("The claim of deployment.yaml, which holds the model: apply that part first.")
+            [{"name": "models", "persistentVolumeClaim": {"claimName": name.claim}}], _("The claim of storage.yaml, which holds the model: apply that first.")
         )
         spec["extraVolumeMounts"] = [{"name": "models", "mountPath": "/models", "readOnly": True}]
     else:

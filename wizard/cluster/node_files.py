@@ -17,7 +17,7 @@ from wizard.cluster.planning import ray_in_image
 from wizard.cluster.types import RAY, ClusterPlan
 from wizard.cluster.yaml_out import Noted, Raw, document
 from wizard.facts import Machine
-from wizard.i18n import _
+from wizard.i18n import _, clause
 from wizard.outputs import launch as single
 from wizard.outputs.command import version_of
 from wizard.outputs.compose import container_name
@@ -90,7 +90,7 @@ def _heading(cluster: ClusterPlan, rank: int) -> list[str]:
             nodes=layout.nodes, gpus=layout.gpus_per_node, tensor=layout.tensor, pipeline=layout.pipeline, data=layout.data
         )
     )
-    out += wrap_comment(_("Why: {reason}.").format(reason=cluster.sized.reason.rstrip(".")))
+    out += wrap_comment(_("Why: {reason}.").format(reason=clause(cluster.sized.reason)))
     for warning in cluster.warnings:
         out += wrap_comment(_("Note: {title}").format(title=warning.title))
     return out

@@ -7,7 +7,7 @@ from typing import Any
 from wizard.cluster.node_files import compose_volumes, gpu_devices, health_check, noted_words
 from wizard.cluster.types import ClusterPlan
 from wizard.cluster.yaml_out import Noted, document
-from wizard.i18n import _
+from wizard.i18n import _, clause
 from wizard.outputs.command import container_environment, image_arguments, port_binding, version_of
 from wizard.outputs.compose import container_name
 from wizard.outputs.env import NAME as ENV_NAME
@@ -60,7 +60,7 @@ def replicas_compose(cluster: ClusterPlan) -> str:
             n=cluster.copies, model=plan.value("served_model_name"), version=version_of(plan)
         )
     )
-    head += wrap_comment(_("Why: {reason}.").format(reason=cluster.sized.reason.rstrip(".")))
+    head += wrap_comment(_("Why: {reason}.").format(reason=clause(cluster.sized.reason)))
     return "\n".join(head) + "\n" + document({"services": services}, compose_string)
 
 

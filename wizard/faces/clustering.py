@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wizard import columns
 from wizard.errors import BadInput, WizardError
 from wizard.faces import batch, inputs, writing
-from wizard.i18n import _
+from wizard.i18n import _, sentence, stopped
 from wizard.plain_text import printable
 
 if TYPE_CHECKING:
@@ -258,8 +259,8 @@ def _facts(made: ClusterPlan) -> str:
             + (", " + _("experts spread over all") if layout.expert_parallel else ""),
         )
     )
-    wide = max(len(label) for label, _text in rows) + 2
-    return "".join(writing.wrapped(value or "-", " " * wide, f"{label:<{wide}}") + "\n" for label, value in rows)
+    wide = max(columns.width(label) for label, _text in rows) + 2
+    return "".join(writing.wrapped(value or "-", " " * wide, columns.pad(label, wide)) + "\n" for label, value in rows)
 
 
 def _way_text(way: Way, run_on: str) -> str:
@@ -278,8 +279,8 @@ def _way_text(way: Way, run_on: str) -> str:
         price.append(_("{n:,} tokens in all").format(n=way.cache_tokens))
     traffic = way.sized.traffic_bytes_per_token if way.sized is not None else 0
     price.append(_("about {kib:.0f} KiB between machines for each token").format(kib=traffic / 1024) if traffic else _("nothing crosses between machines for a token"))
-    lines.append(writing.wrapped("; ".join(price) + ".", "      "))
-    lines.append(writing.wrapped(way.reason[:1].upper() + way.reason[1:] + ".", "      "))
+    lines.append(writing.wrapped(stopped("; ".join(price)), "      "))
+    lines.append(writing.wrapped(sentence(way.reason), "      "))
     if way.needs:
         lines.append(writing.wrapped(_("Needs: {needs}.").format(needs="; ".join(way.needs)), "      "))
     return "\n".join(lines) + "\n"
