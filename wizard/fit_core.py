@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -28,6 +28,7 @@ from wizard.models.quant import Quant, detect
 
 # Windows holds 1.2 to 1.7 GiB of a card that drives a display (measured, public reports)
 WINDOWS_SHARE_BYTES = int(1.7 * GIB)
+LATENT_SINCE = (0, 7, 1)  # vllm pull request 12528; before, vllm/model_executor/models/deepseek_v2.py pads to 256
 ESTIMATED_SPREAD = 0.1  # of the weights, where it is not told which modules are left unquantized
 LARGE_CARD_BYTES = 40 * GIB  # from here a card drives no desktop
 
@@ -395,7 +396,7 @@ def _check_free(request: FitRequest, utilization: float, budget: int, problems: 
 
 
 def _pool(info: ModelInfo, model: _Model, request: FitRequest, batch: Batch, side: _Side, max_len: int | None) -> Pool | None:
-    layers = list(info.kv_layers)
+    layers = [_without_latent(info, x) for x in info.kv_layers] if version_key(request.release) < LATENT_SINCE else list(info.kv_layers)
     if uses_mtp(info, request) and layers:
         # the prediction layers attend like the model's last full layer
         full = [x for x in layers if x.kind in (LayerKind.FULL, LayerKind.MLA)]
@@ -405,6 +406,13 @@ def _pool(info: ModelInfo, model: _Model, request: FitRequest, batch: Batch, sid
         layers, stage_layers=side.layers if request.pipeline_parallel_size > 1 else None, request=request, batch=batch,
         element=element_size(request.kv_cache_dtype, model.stored, model.dtype_bytes, request.release), max_len=max_len,
     )  # fmt: skip
+
+
+def _without_latent(info: ModelInfo, layer: KvLayer) -> KvLayer:
+    """What releases without latent attention keep: K and V of every head, padded to 256."""
+    if layer.kind is not LayerKind.MLA:
+        return layer
+    return replace(layer, kind=LayerKind.FULL, kv_heads=info.num_heads or 1, head_dim=256, latent_dim=0)
 
 
 def _cache(pool: Pool | None, size: Interval, limit: int, max_len: int | None) -> tuple[Interval, int | None, float | None, int | None]:

@@ -179,6 +179,8 @@ def plan_pool(
     block = request.block_size or (128 if request.cpu and not any(x.kind is LayerKind.MLA for x in layers) else 16)
     attention = [x for x in layers if x.kind in (LayerKind.FULL, LayerKind.SLIDING, LayerKind.MLA) and x.count > 0]
     states = [x for x in layers if x.kind is LayerKind.LINEAR and x.count > 0]
+    crossing = [x for x in attention if x.fixed_tokens]
+    attention = [x for x in attention if not x.fixed_tokens]
     if not attention and not states:
         return None
     if not keeps_windows_apart(attention, request) and any(x.kind is not LayerKind.SLIDING for x in attention):
@@ -208,19 +210,20 @@ def plan_pool(
     for layer, size in zip(attention, sizes, strict=True):
         key = (LayerKind.FULL if layer.window is None else layer.kind, layer.window, size)
         kinds[key] = kinds.get(key, 0) + layer.count
-    if len({(kind, window) for kind, window, _ in kinds}) == 1 and not states:
+    if len({(kind, window) for kind, window, _ in kinds}) == 1 and not states and not crossing:
         # one kind of attention: one group, every layer with its own page
         kind, window, _width = next(iter(kinds))
         count = sum(kinds.values())
         mean = sum(s * n for (_, _, s), n in kinds.items()) / count
         return pool([Group(kind, count, block, window)], mean * block, count, per_token)
-    groups, page_bytes, width = _hybrid(kinds, states, block, max_len, request)
+    groups, page_bytes, width = _hybrid(kinds, states, crossing, block, max_len, request)
     return pool(groups, page_bytes, width, per_token)
 
 
 def _hybrid(
     kinds: dict[tuple[LayerKind, int | None, float], int],
     states: Sequence[KvLayer],
+    crossing: Sequence[KvLayer],
     block: int,
     max_len: int | None,
     request: FitRequest,
@@ -234,6 +237,9 @@ def _hybrid(
         buckets.append(Group(kind, count, block * ratio, window))
     for layer in states:
         buckets.append(Group(LayerKind.LINEAR, layer.count, max_len or block, None, _state_blocks(request, layer.state_kind)))
+    for layer in crossing:
+        # a fixed number of blocks, as of a state
+        buckets.append(Group(LayerKind.LINEAR, layer.count, block, None, -(-(layer.fixed_tokens or 0) // block)))
     least, most = min(b.layers for b in buckets), max(b.layers for b in buckets)
     size_of_group = most if most < least * 1.5 else least
     groups = [replace(b, layers=size_of_group) for b in buckets for _i in range(-(-b.layers // size_of_group))]

@@ -204,3 +204,19 @@ def test_chunks_of_llama_4_are_dropped_from_0_17_on() -> None:
     assert sizes[0] == sizes[1] == 4 * sizes[2]  # type: ignore[operator]
     asked = FitRequest("0.12.0", 80 * GIB, tensor_parallel_size=8, extra={"VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE": "1"})
     assert fit(info, asked).kv_bytes_per_token == sizes[2]
+
+
+def test_latent_models_were_kept_whole_before_latent_attention() -> None:
+    info = from_config(MODELS["DeepSeek-V2-Lite"], source="x")
+    old = fit(info, FitRequest("0.6.3.post1", 80 * GIB)).kv_bytes_per_token
+    assert old == 27 * 16 * 256 * 2 * 2
+    assert fit(info, FitRequest("0.8.5", 80 * GIB)).kv_bytes_per_token == 27 * 576 * 2
+
+
+def test_cross_attention_keeps_the_encoders_tokens() -> None:
+    config = {"architectures": ["WhisperForConditionalGeneration"], "model_type": "whisper", "d_model": 1280, "decoder_layers": 32, "decoder_attention_heads": 20,
+              "encoder_layers": 32, "encoder_attention_heads": 20, "vocab_size": 51866, "max_target_positions": 448, "max_source_positions": 1500}  # fmt: skip
+    info = from_config(config, source="x")
+    got = fit(info, FitRequest("0.33.0", 24 * GIB, max_model_len=448))
+    blocks = got.kv_cache_bytes.best // (32 * 16 * 20 * 64 * 2 * 2)
+    assert got.concurrency == pytest.approx(blocks / (-(-448 // 16) + -(-1500 // 16)), rel=1e-3)

@@ -500,7 +500,8 @@ def whisper(config: Text, text: Text) -> Arch:
     inner, size = integer(text, "decoder_ffn_dim") or 4 * hidden, hidden // max(1, heads)
     attention = gqa(hidden, heads, heads, size, bias=True, o_bias=True)
     kv = attention_kv(heads, size)
-    block = Block((kv, kv), attention * 2 + mlp(hidden, inner, gated=False, bias=True) + norms(hidden, 3, bias=True), False, inner)
+    cross = replace(kv, fixed_tokens=integer(text, "max_source_positions") or 1500)
+    block = Block((kv, cross), attention * 2 + mlp(hidden, inner, gated=False, bias=True) + norms(hidden, 3, bias=True), False, inner)
     e_heads, e_inner = integer(text, "encoder_attention_heads") or heads, integer(text, "encoder_ffn_dim") or inner
     e_layer = gqa(hidden, e_heads, e_heads, hidden // max(1, e_heads), bias=True, o_bias=True) + mlp(hidden, e_inner, gated=False, bias=True) + norms(hidden, 2, bias=True)
     tower = base.as_stored(e_layer, "audio") * (integer(text, "encoder_layers") or layers)

@@ -46,6 +46,7 @@ class KvLayer:
     latent_dim: int = 0  # kv_lora_rank + rope dim, for MLA
     state_kind: str = ""  # for LINEAR: "mamba", "mamba2", "delta" (gated delta net), "kda", "conv", "lightning"
     chunked: bool = False  # SLIDING by chunks (Llama 4), not by a window that moves
+    fixed_tokens: int | None = None  # of cross attention: so many of the encoder's tokens per sequence, whatever its length
     element_bytes: float | None = None  # None: as the KV cache dtype; a figure: fixed, whatever that dtype is
 
 
