@@ -192,7 +192,8 @@ def test_kubernetes_accepts_the_manifests(records: Path, count: int, storage: st
     plan = planned(records, count, "kubernetes", storage=storage)
     files = texts(plan)
     name = "deployment" if count == 1 else "leaderworkerset"
-    parts = documents(files[f"kubernetes/{name}.yaml"])
+    parts = [*documents(files.get("kubernetes/storage.yaml", "")), *documents(files[f"kubernetes/{name}.yaml"])]
+    parts = [p for p in parts if p]
     kinds = [p["kind"] for p in parts]
     assert kinds == [*(["PersistentVolumeClaim"] if storage == "pvc" else []), "Deployment" if count == 1 else "LeaderWorkerSet", "Service"]
     for part in parts:
@@ -213,7 +214,7 @@ def test_kubernetes_accepts_the_manifests(records: Path, count: int, storage: st
 def test_a_loading_server_is_not_killed(records: Path) -> None:
     for count in NODES:
         plan = planned(records, count, "kubernetes")
-        parts = documents(next(t for p, t in texts(plan).items() if p.startswith("kubernetes/") and "values" not in p))
+        parts = documents(next(t for p, t in texts(plan).items() if p in ("kubernetes/deployment.yaml", "kubernetes/leaderworkerset.yaml")))
         workload = parts[-2]["spec"]
         pod = (workload["template"] if count == 1 else workload["leaderWorkerTemplate"]["leaderTemplate"])["spec"]
         container = pod["containers"][0]
@@ -272,6 +273,37 @@ def small(records: Path) -> Any:
         machines.node(records, f"pair{at}", machines.address_of(at - 1), gpus=2)
     text = machines.answers_text([(f"p{at}", machines.address_of(at - 1), records / f"pair{at}") for at in (1, 2)])
     return made(text, records, model=MIXTURE, run_on="kubernetes")
+
+
+def test_vllm_waits_as_long_as_the_plan_does(records: Path) -> None:
+    native = planned(records, 2, "nodes-native")
+    wait = int(native.plan.env["VLLM_ENGINE_READY_TIMEOUT_S"])
+    assert wait >= native.start_s + 600
+    assert f"VLLM_ENGINE_READY_TIMEOUT_S={wait}" in texts(native)["n2/launch.sh"]
+    assert native.plan.container_env["VLLM_ENGINE_READY_TIMEOUT_S"] == str(wait)
+    assert "VLLM_ENGINE_READY_TIMEOUT_S" not in cluster(records, 2, model=DENSE, release="0.10.2", run_on="nodes-ray").plan.env
+
+
+def test_a_records_home_is_a_stand_in_for_the_real_one(records: Path) -> None:
+    plan = planned(records, 2, "nodes-native")
+    assert "stand_in_home" in {w.code for w in plan.warnings}
+    real = cluster(records, 2, settings={"home": "/home/alice"}, model=DENSE, run_on="nodes-native")
+    assert "stand_in_home" not in {w.code for w in real.warnings}
+    for path, text in texts(real).items():
+        if path != "answers.toml":
+            assert "/home/user/" not in text
+    assert "source=/home/alice/.cache/vllm" in texts(real)["n2/launch.sh"]
+
+
+def test_a_group_of_machines_like_this_one(records: Path) -> None:
+    from tests.cluster.conftest import session_of
+    from wizard.cluster import plan_cluster, read_inventory
+    from wizard.cluster.types import Inventory, Settings
+
+    inventory = read_inventory(machines.answers_text(rows(records, 1)).encode(), "x", str(records))
+    plan = plan_cluster(session_of(inventory, model=DENSE, run_on="kubernetes"), Inventory(settings=Settings(group_size=2)))
+    assert plan.blockers == ()
+    assert documents(texts(plan)["kubernetes/leaderworkerset.yaml"])[0]["spec"]["leaderWorkerTemplate"]["size"] == 2
 
 
 def test_a_dollar_in_an_argument_stays_one() -> None:

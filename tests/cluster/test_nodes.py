@@ -38,6 +38,7 @@ NODE = '[[nodes]]\nname = "a"\naddress = "10.0.0.1"\nmachine = "x"\n'
         ("[cluster]\nshared_storage = 'yes'", "shared_storage"),
         ("[cluster]\nnetwork_gbps = 0", "network_gbps"),
         ("[cluster]\nrouter = 'apache'", "router"),
+        ("[cluster]\nhome = '/home/al ice'", "home"),
         ("cluster = 1", "“cluster” must be a table"),
         ("[[nodes]", "not valid TOML"),
     ],

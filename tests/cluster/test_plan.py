@@ -191,7 +191,7 @@ def test_another_way_keeps_the_secrets_and_writes_its_own(records: Path) -> None
     native, ray, kube = (texts(cluster(records, 2, model=DENSE, run_on=w)) for w in ("nodes-native", "nodes-ray", "kubernetes"))
     assert native.keys() == ray.keys()
     assert changed(native, ray) == {p for p in native if p != "vllm.env"}
-    assert kube.keys() == {"kubernetes/leaderworkerset.yaml", "vllm.env", "answers.toml"}
+    assert kube.keys() == {"kubernetes/storage.yaml", "kubernetes/leaderworkerset.yaml", "vllm.env", "answers.toml"}
 
 
 def test_the_written_answers_give_the_same_files(records: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wizard.cluster.types import KUBERNETES, OVER_NODES, REPLICAS, THIS, ClusterPlan
+from wizard.cluster.types import OVER_NODES, REPLICAS, THIS, ClusterPlan
 from wizard.i18n import _
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line
@@ -46,7 +46,8 @@ def _over_nodes(cluster: ClusterPlan, out: str) -> list[Step]:
 
 
 def _kubernetes(cluster: ClusterPlan, out: str) -> list[Step]:
-    from wizard.cluster.kubernetes import model_claim, names
+    from wizard.cluster.kubernetes import STORAGE, model_claim, names
+    from wizard.cluster.planning import storage_of
 
     name = names(cluster)
     plan = cluster.plan
@@ -60,8 +61,10 @@ def _kubernetes(cluster: ClusterPlan, out: str) -> list[Step]:
             consequence=_("It stands in no manifest. An existing namespace is no fault."),
         )
     ]
-    steps.append(Step(_("Apply the manifests"), (bash_line(["kubectl", "apply", "--namespace", name.namespace, "--filename", f"{out}/kubernetes/{name.manifest}"]),)))
+    apply = ["kubectl", "apply", "--namespace", name.namespace, "--filename"]
     claim = model_claim(cluster)
+    if storage_of(plan.session) == "pvc":
+        steps.append(Step(_("Make the volume for the model"), (bash_line([*apply, f"{out}/kubernetes/{STORAGE}"]),)))
     if claim is not None and plan.host_model_path is not None:
         steps.append(
             Step(
@@ -70,6 +73,7 @@ def _kubernetes(cluster: ClusterPlan, out: str) -> list[Step]:
                 consequence=_("Through any pod that mounts the claim, such as a short-lived busybox; POD is its name."),
             )
         )
+    steps.append(Step(_("Start the servers"), (bash_line([*apply, f"{out}/kubernetes/{name.manifest}"]),)))
     watch = ["kubectl", "--namespace", name.namespace, "get", "pods", "--watch"]
     steps.append(Step(_("Watch it come up"), (bash_line(watch),), consequence=_("Loading is given {minutes} minutes before the start counts as failed.").format(minutes=cluster.start_s // 60)))
     steps.append(
@@ -81,5 +85,3 @@ def _kubernetes(cluster: ClusterPlan, out: str) -> list[Step]:
     )
     return steps
 
-
-__all__ = ["KUBERNETES", "next_steps"]

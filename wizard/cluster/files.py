@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from wizard.cluster.types import KUBERNETES, OVER_NODES, THIS, ClusterPlan
@@ -30,7 +31,17 @@ def cluster_files(cluster: ClusterPlan) -> list[FileSpec]:
         from wizard.cluster.replicas import replica_files
 
         out = replica_files(cluster)
-    return [*out, env_file(cluster.plan), cluster_answers(cluster)]
+    return [*(_at_home(spec, cluster) for spec in out), env_file(cluster.plan), cluster_answers(cluster)]
+
+
+def _at_home(spec: FileSpec, cluster: ClusterPlan) -> FileSpec:
+    """The file with the nodes' real home folder, where the records have a stand-in."""
+    home = cluster.settings.home
+    if home is None:
+        return spec
+    # Both are plain words in bash and YAML, so one can stand wherever the other does.
+    old, new = (text.encode() for text in (cluster.plan.session.machine.home + "/", home + "/"))
+    return replace(spec, content=spec.content.replace(old, new))
 
 
 def cluster_answers(cluster: ClusterPlan) -> FileSpec:

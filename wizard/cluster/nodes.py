@@ -26,7 +26,7 @@ RECORD = "vllm-wizard record"
 _NODE_KEYS = {"name": str, "address": str, "interface": str, "machine": str, "release": str}
 _SETTING_KEYS: dict[str, tuple[type, ...]] = {
     "shared_storage": (bool,), "network_gbps": (int, float), "mixed_drivers": (bool,), "check_reach": (bool,),
-    "storage_class": (str,), "storage_gib": (int,), "group_size": (int,), "router": (str,),
+    "storage_class": (str,), "storage_gib": (int,), "group_size": (int,), "router": (str,), "home": (str,),
 }  # fmt: skip
 # A name becomes a folder, and a part of a container's and a pod's name.
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -86,6 +86,8 @@ def _settings(table: Any, name: str) -> Settings:
             raise BadInput(_("{name}: [cluster] {key} = {value}: it must be more than 0.").format(name=name, key=key, value=value))
     if table.get("router") not in (None, "nginx", "vllm-router"):
         raise BadInput(_("{name}: [cluster] router must be nginx or vllm-router.").format(name=name))
+    if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", table.get("home", "/x")):
+        raise BadInput(_("{name}: [cluster] home must be a full path of letters, digits and . _ - only.").format(name=name))
     return Settings(**table)
 
 

@@ -39,6 +39,8 @@ MOST_REPLICAS = 64
 _SIZES = (*layouts.PARALLEL_KEYS, "max_model_len", "max_num_seqs", "gpu_memory_utilization", "kv_cache_dtype")
 # Ray left vLLM's requirements, and so its images, with 0.18.0 (read from the packages' metadata).
 LAST_WITH_RAY = (0, 17, 1)
+STAND_IN_HOME = "/home/user"  # what vllm-wizard record writes for any home folder
+READY_VARIABLE, READY_S = "VLLM_ENGINE_READY_TIMEOUT_S", 600
 DATA_PARALLEL_RAY = "--data-parallel-backend"
 
 
@@ -86,13 +88,15 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
             blockers += node_room.unreachable(nodes[1:], nodes[0].host)
     else:
         shared = False
-    entry = _with_answers(entry, given, chosen)
+    start_s = _start_s(storage, chosen, entry.plan)
+    entry = _patient(_with_answers(entry, given, chosen), chosen, start_s)
     way = next(w for w in ways if w.key == chosen)
     if not way.possible and not entry.plan.blockers:
         blockers.append(Notice("way_impossible", Severity.BLOCKER, _("{way} cannot be done.").format(way=way.title), way.reason))
     blockers += [b for b in entry.plan.blockers if b not in blockers]
     warnings += [w for w in entry.plan.warnings if w not in warnings]
     warnings += _more_warnings(chosen, entry, inventory.settings)
+    warnings += _stand_in_home(chosen, nodes, entry.plan, inventory.settings)
     made = ClusterPlan(
         run_on=chosen,
         sized=entry,
@@ -102,7 +106,7 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
         copies=way.copies,
         shares=gpu_shares(entry, way.copies) if chosen == REPLICAS else (),
         shared_storage=shared,
-        start_s=_start_s(storage, chosen, entry.plan),
+        start_s=start_s,
         decisions=_decisions(chosen, entry, way, nodes),
         warnings=tuple(warnings),
         blockers=tuple(_unique(blockers)),
@@ -139,6 +143,19 @@ def _with_answers(entry: Sized, session: Session, chosen: str) -> Sized:
     own = tuple(d for d in entry.plan.decisions if d.key != "gpus" or chosen in (THIS, REPLICAS))
     plan = replace(entry.plan, decisions=(*own, *added), session=replace(session, machine=entry.plan.session.machine))
     return replace(entry, plan=plan)
+
+
+def _patient(entry: Sized, chosen: str, start_s: int) -> Sized:
+    """vLLM gives its engines 600 s to come up (from 0.14.1 on): a large model on slow storage needs more, and so do
+    nodes that are started by hand one after the other."""
+    plan = entry.plan
+    wait_s = start_s + (READY_S if chosen in OVER_NODES or entry.layout.nodes > 1 else 0)
+    if chosen == THIS or wait_s <= READY_S or plan.release is None or READY_VARIABLE not in plan.release.env or READY_VARIABLE in plan.env:
+        return entry
+    reason = _("vLLM itself gives up after {n} s; so long the nodes and the model may take").format(n=READY_S)
+    added = {READY_VARIABLE: str(wait_s)}
+    decision = Decision("env." + READY_VARIABLE, str(wait_s), reason, "detected")
+    return replace(entry, plan=replace(plan, env={**plan.env, **added}, container_env={**plan.container_env, **added}, decisions=(*plan.decisions, decision)))
 
 
 class _Shape:
@@ -408,6 +425,22 @@ def _decisions(chosen: str, entry: Sized, way: Way, nodes: tuple[Node, ...]) -> 
     if chosen in OVER_NODES and nodes:
         made.append(Decision("head", nodes[0].name, _("the first node that is listed; clients talk to it, the others connect to it"), "file"))
     return tuple(made)
+
+
+def _stand_in_home(chosen: str, nodes: tuple[Node, ...], plan: Plan, settings: Settings) -> list[Notice]:
+    """A record has /home/user in place of the real home folder: paths below it must be put right."""
+    recorded = [n for n in nodes if n.record != "this" and n.machine is not None and n.machine.home == STAND_IN_HOME]
+    if chosen not in OVER_NODES or settings.home is not None or not recorded:
+        return []
+    below = [source for source, _target, _read_only in plan.mounts if source.startswith(STAND_IN_HOME + "/")]
+    if not below:
+        return []
+    return [
+        Notice(
+            "stand_in_home", Severity.WARNING, _("{home} stands for the real home folder in the records, and in these files.").format(home=STAND_IN_HOME),
+            _("Write the real one as home = \"/home/...\" under [cluster]. These lie below it: {paths}.").format(paths=", ".join(below)),
+        )
+    ]  # fmt: skip
 
 
 def _more_warnings(chosen: str, entry: Sized, settings: Settings) -> list[Notice]:

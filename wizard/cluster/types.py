@@ -51,6 +51,7 @@ class Settings:
     storage_gib: int | None = None
     group_size: int | None = None  # Kubernetes without [[nodes]]: how many nodes hold the model together
     router: str | None = None
+    home: str | None = None  # the real home folder on the nodes; records have a stand-in
 
 
 @dataclass(frozen=True)
