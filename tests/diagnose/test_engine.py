@@ -440,3 +440,36 @@ def test_a_question_with_an_environment_pasted_along_is_no_failure() -> None:
     found = told("vLLM Version                 : 0.11.2\nCUDA runtime version         : Could not collect\nHow do I set the port? I run vllm serve and it works.")
     assert (found.release, found.model, found.findings) == ("0.11.2", None, [])
     assert told("I run `vllm serve gpt2-large --port 80`").model == "gpt2-large"
+
+
+# -- errors that a start survives ------------------------------------------------------------------------------
+
+LOADED = "(EngineCore_DP0 pid=11) INFO 11-05 03:11:00 [gpu_model_runner.py:1] Model loading took 4.2 GiB"
+ENDED = traceback(ENGINE, "RuntimeError: the frobnicator is of an odd size") + "\n(APIServer pid=1) " + WRAPPER
+
+
+@pytest.mark.parametrize(
+    "caught",
+    [
+        traceback("(APIServer pid=1) ERROR 11-05 03:10:02 [registry.py:1] ", "FileNotFoundError: [Errno 2] No such file or directory: '/root/.cache/vllm/modelinfos/x.json'"),
+        traceback(ENGINE, "requests.exceptions.ConnectionError: Max retries exceeded"),
+        traceback("(APIServer pid=1) WARNING 11-05 03:10:02 [a.py:1] ", "ValueError: LoRA rank 64 is greater than max_lora_rank 16."),
+        "Exception ignored in: <function Foo.__del__ at 0x7f>\n" + traceback("", "AttributeError: 'Foo' object has no attribute 'bar'"),
+        "ERROR: ld.so: object 'libtcmalloc.so.4' from LD_PRELOAD cannot be preloaded (cannot open shared object file): ignored.",
+    ],
+)
+def test_an_error_that_was_caught_is_not_the_cause(caught: str) -> None:
+    assert cause("\n".join([BANNER, ARGS, caught, LOADED, ENDED])) == ("unknown", ENGINE + "RuntimeError: the frobnicator is of an odd size")
+    assert told("\n".join([BANNER, ARGS, caught, LOADED])).findings == []
+
+
+def test_workers_that_go_on_for_a_while_do_not_excuse_the_one_that_failed() -> None:
+    failed = traceback("(Worker_TP0 pid=1) ERROR 11-05 03:10:46 [x.py:1] ", "ValueError: LoRA rank 64 is greater than max_lora_rank 16.")
+    other = "(Worker_TP1 pid=2) INFO 11-05 03:11:00 [gpu_model_runner.py:1] Model loading took 4.2 GiB"
+    later = traceback("(Worker_TP1 pid=2) ERROR 11-05 03:11:46 [x.py:1] ", "RuntimeError: the frobnicator is of an odd size")
+    assert cause("\n".join([BANNER, ARGS, failed, other, later, WRAPPER]))[0] == "lora_rank_too_high"
+
+
+def test_the_only_error_counts_even_if_the_start_went_on() -> None:
+    caught = traceback(ENGINE, "ValueError: LoRA rank 64 is greater than max_lora_rank 16.")
+    assert cause("\n".join([BANNER, ARGS, caught, LOADED, "(APIServer pid=1) " + WRAPPER]))[0] == "lora_rank_too_high"

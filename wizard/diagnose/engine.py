@@ -332,8 +332,12 @@ def examine(case: Case) -> list[Match]:
     # A cause may be told in the words of a wrapper ("Worker failed with error 'No such file: ninja'").
     named = {m.rule.id for m in matches}
     matches += [m for m in case.matches([e for e in events if case.is_wrapper(e)]) if m.rule.id not in named]
+    fatal = [m for m in matches if m.tier == rulebook.LATE or not _survived(case, m.event)]
+    ending = [e for e in plain if e.kind not in (EXC, CODE, ERROR) or not _survived(case, e)]
+    unknown = _unexplained(case, ending, {m.event.chain for m in fatal if m.event.chain})
+    if fatal or unknown is not None or not any(e.kind != INFO and case.is_wrapper(e) for e in events):
+        matches, plain = fatal, ending
     matches = _ordered(matches)
-    unknown = _unexplained(case, plain, {m.event.chain for m in matches if m.event.chain})
     if unknown is not None and (not matches or unknown.order < matches[0].order):
         matches = [unknown, *[m for m in matches if m.tier != rulebook.ADVICE]]
     if all(m.tier == rulebook.ADVICE and m.event.kind in (WARNING, INFO) for m in matches):
@@ -346,6 +350,15 @@ def examine(case: Case) -> list[Match]:
         if hung is not None:
             return [hung]
     return matches
+
+
+def _survived(case: Case, event: Event) -> bool:
+    """Whether the start went on after an error: then it was caught, and is not what the start died of."""
+    run = case.run
+    if event.kind in (WARNING, INFO) or not run.marks or run.marks[-1][1] <= event.index:
+        return False
+    own = f"pid={event.proc})" if event.name and not event.name.lower().startswith("apiserver") else ""
+    return run.last_progress(own, run.stage_at(event.index)) > event.index
 
 
 def _ordered(matches: list[Match]) -> list[Match]:

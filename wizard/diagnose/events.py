@@ -110,7 +110,7 @@ class Event:
 class _Stream:
     """One process' traceback in the making."""
 
-    __slots__ = ("chain", "code_index", "code_text", "continued", "exc", "expects_code", "foreign", "frames", "level", "link", "open", "parsed")
+    __slots__ = ("chain", "code_index", "code_text", "continued", "exc", "expects_code", "foreign", "frames", "ignored", "level", "link", "open", "parsed")
 
     def __init__(self) -> None:
         self.frames: list[str] = []
@@ -124,6 +124,7 @@ class _Stream:
         self.level = ""
         self.continued = 0
         self.foreign = 0
+        self.ignored = False
         self.parsed: Parsed | None = None
 
     def start(self) -> None:
@@ -143,6 +144,7 @@ class Collector:
         self.events: list[Event] = []
         self._streams: dict[str, _Stream] = {}
         self._chains = 0
+        self._ignores = ""
         self._seen: dict[tuple[str, str], Event] = {}
 
     def feed(self, index: int, raw: str) -> None:
@@ -161,7 +163,10 @@ class Collector:
             if text[0] != "T":
                 self._loose(stream, index, line, text)
             self._begin(stream, line)
+            stream.ignored = self._ignores == key
             return
+        # Python goes on after what it says this of.
+        self._ignores = key if text.startswith("Exception ignored ") else ""
         first = text[0]
         if first == "F" and is_frame(text):
             self._frame(stream, line, text)
@@ -282,8 +287,13 @@ class Collector:
         event.type, message = found
         event.frames = "\n".join(stream.frames)
         event.has_traceback = True
+        if line.level in ("WARNING", "INFO", "DEBUG"):
+            event.kind = WARNING  # it was caught, and told for what it is worth
         event.chain, event.link = stream.chain, stream.link
         event.bare = not message
+        if stream.ignored:
+            stream.open = stream.ignored = False
+            return
         if event.bare and stream.code_text:
             code = Event(CODE, stream.code_index, stream.code_text, line)
             code.type = event.type

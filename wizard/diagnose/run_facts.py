@@ -110,6 +110,7 @@ class Run:
         self._errors = _Part()
         self._marks: list[tuple[int, int]] | None = None
         self._found: dict[object, str | None] = {}
+        self._progress: dict[tuple[str, int], int] = {}
         self._arguments: dict[str, str] | None = None
 
     @property
@@ -169,6 +170,21 @@ class Run:
             if at < index:
                 reached = stage
         return reached
+
+    def last_progress(self, own: str, stage: int) -> int:
+        """Index of the last line that shows a later stage than this one; -1 without. ``own``: words of the process
+        that must stand on it; "" any but a worker, which goes on for a while when others have failed."""
+        key = (own, stage)
+        if key not in self._progress:
+            words = [word for _name, more in STAGES[stage + 1 :] for word in more]
+            rows = self.lines.lines
+            self._progress[key] = -1
+            for index in range(self.last - 1, self.first - 1, -1):
+                row = rows[index]
+                if " ERROR " not in row and (own in row if own else "Worker" not in row[:40]) and any(word in row for word in words):
+                    self._progress[key] = index
+                    break
+        return self._progress[key]
 
     def stopped_before(self, index: int) -> bool:
         """Whether the server, once up, was told to stop before the line ``index``."""
