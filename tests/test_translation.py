@@ -211,6 +211,16 @@ def test_what_is_filled_in_is_no_longer_to_do_and_is_kept(tmp_path: Path) -> Non
     assert mo.gettext("options") == "选项"
 
 
+@pytest.mark.usefixtures("few")
+def test_a_text_that_stands_in_the_file_twice_counts_once(tmp_path: Path) -> None:
+    translate.fill("zh_CN", {"options": "选项"}, tmp_path)
+    path = translate.catalogue_path("zh_CN", tmp_path)
+    path.write_text(path.read_text("utf-8") + '\nmsgid "options"\nmsgstr "其他"\n', "utf-8")
+    translate.update(tmp_path)
+    assert path.read_text("utf-8").count('msgid "options"') == 1
+    assert gettext.translation(i18n.DOMAIN, str(tmp_path), ["zh_CN"]).gettext("options") == "选项"
+
+
 def test_the_parts_together_are_everything_once(tmp_path: Path, few: dict[str, translate.Message]) -> None:
     translate.fill("zh_CN", {"text 3": "三"}, tmp_path)
     parts = [r["msgid"] for i in (1, 2, 3) for r in translate.todo("zh_CN", (i, 3), tmp_path)]

@@ -206,6 +206,12 @@ def open_catalogue(language: str, folder: Path = FOLDER) -> polib.POFile:
     path = catalogue_path(language, folder)
     made: polib.POFile = polib.pofile(str(path)) if path.exists() else polib.POFile()
     made.wrapwidth = 110
+    # A text that was written into the file twice by hand counts once, as it stands first.
+    seen: set[str] = set()
+    for entry in list(made):
+        if entry.msgid in seen:
+            made.remove(entry)
+        seen.add(entry.msgid)
     made.metadata = {
         "Project-Id-Version": "vllm-wizard",
         "Language": language,
