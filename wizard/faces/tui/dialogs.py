@@ -192,6 +192,7 @@ def keys_help() -> Content:
         (_("Arrows, Space"), _("choose in a list, tick a box")),
         ("F1", _("help on the field under the cursor")),
         ("F2", _("the whole plan, with the reason for every decision")),
+        ("F3", _("the log of a start that failed: paste or open it")),
         ("Ctrl+P", _("find a step, a flag or a recipe")),
         ("Ctrl+T", _("dark, light, or the terminal's own colours")),
         ("Ctrl+R", _("let the wizard decide this field again")),

@@ -95,6 +95,7 @@ class WalkScreen(Screen[None]):
         Binding("escape", "back", show=False),
         Binding("f1", "help", show=False),
         Binding("f2", "plan", show=False),
+        Binding("f3", "diagnose", show=False),
         Binding("ctrl+p", "find", show=False),
         Binding("ctrl+t", "theme", show=False),
         Binding("ctrl+r", "reset", show=False),
@@ -267,6 +268,7 @@ class WalkScreen(Screen[None]):
         keys += [
             ("F1", _("Help"), "help"),
             ("F2", _("Plan"), "plan"),
+            *([("F3", _("Failed log"), "diagnose")] if isinstance(view, MachineView) else []),
             ("^P", _("Find"), "find"),
             ("^Q", _("Quit"), "app.quit"),
         ]
@@ -688,6 +690,9 @@ class WalkScreen(Screen[None]):
         self.app.push_screen(
             Reader(_("Plan"), lambda width: panes.whole_plan(self.walk, self.wizard.glyphs, width, self._files), full=True)
         )
+
+    def action_diagnose(self) -> None:
+        self.wizard.open_screen("diagnose")
 
     def action_find(self) -> None:
         from wizard.faces.tui.dialogs import Palette
