@@ -118,7 +118,7 @@ def aim_of(info: ModelInfo, intent: Intent, chosen: Mapping[str, Value]) -> Aim:
     return Aim(
         length,
         _optional_int(chosen.get("max_num_seqs")) or intent.seqs,
-        room=ROOMY,
+        room=1.0 if intent.key == "longest" else ROOMY,
         throughput=intent.key == "throughput",
         single=intent.key == "longest",
     )
