@@ -128,6 +128,12 @@ def test_a_node_that_does_not_answer_is_named(records: Path) -> None:
     assert [(b.code, b.title[:7]) for b in plan.blockers] == [("node_unreachable", "Node b:")]
 
 
+def test_wsl_behind_its_own_network_is_named(records: Path) -> None:
+    folder = Path(__file__).parent.parent / "machines"
+    codes = [{b.code for b in faults(records, ("b", "10.0.0.2", folder / name))} for name in ("wsl2-rtx4090-desktop", "wsl2-2x-rtx3090")]
+    assert ["node_wsl_network" in c for c in codes] == [True, False]  # the second mirrors Windows' network
+
+
 def test_nodes_are_not_pinged_from_afar(records: Path) -> None:
     text = machines.answers_text([("head", "10.0.0.1", "pings"), ("b", "10.0.0.2", "n2")])
     assert made(text, records, model=DENSE).blockers == ()

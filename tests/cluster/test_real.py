@@ -26,7 +26,7 @@ from tests.real import tiny
 from wizard.cluster import cluster_files, plan_cluster, read_inventory
 
 pytestmark = pytest.mark.real
-START_S = 420.0
+START_S = 900.0
 ADDRESSES = ("10.78.31.1", "10.78.31.2")
 PORT = 8123
 # A node has its own /dev/shm (its own /sys comes with the namespace).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,11 @@ def test_the_plain_walk_names_the_node_and_asks_again(records: Path, tmp_path: P
     assert main(["--plain", "--machine", str(records / "n1"), "--model", DENSE, "--out", str(out), *words]) == 1
     assert "Node b: it has 3 usable GPUs" in " ".join(capsys.readouterr().out.split())
     assert not out.exists()
+
+
+def test_plan_shows_the_way_that_was_answered(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "--json", "--machine", str(records / "n1"), "--model", machines.MODEL, "--set", "run_on=kubernetes"]
+    assert main(words) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["run_on"] == "kubernetes"
+    assert [f["path"] for f in shown["files"]][:2] == ["kubernetes/storage.yaml", "kubernetes/deployment.yaml"]

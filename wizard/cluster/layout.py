@@ -60,10 +60,23 @@ def sized(session: Session, layout: Layout, reason: str) -> Sized:
 
 
 def _plan_with(session: Session, wanted: dict[str, Value]) -> Plan:
-    asked = without_parallel(session)
+    asked = _alone(without_parallel(session))
     for key, value in wanted.items():
         asked = asked.answer(key, value, Layer.USER)
     return make_plan(asked)
+
+
+def _alone(session: Session) -> Session:
+    """The session with no other variant of the model: comparing them anew for every layout takes most of the time."""
+    given = session.answers.get("model")
+    info = session.models.get(str(given[0])) if given is not None else None
+    if given is None:
+        return session
+    hit = session.recipes.find(info if info is not None else str(given[0]))
+    if hit is None:
+        return session
+    own = tuple(v for v in hit[0].variants if v.model_id == hit[1].model_id)
+    return replace(session, recipes=replace(session.recipes, recipes=(replace(hit[0], variants=own),)))
 
 
 def without_parallel(session: Session) -> Session:

@@ -243,6 +243,7 @@ def check_nodes(
         blockers += _check_release(node, machine, runtime, release)
         blockers += _check_interface(node)
         blockers += _check_runtime(node, machine, device, runtime)
+        blockers += _check_wsl(node, machine)
         if machine.cpu.architecture != head.machine.cpu.architecture:
             blockers.append(node_problem(node, "node_architecture", _("its processor is {own}, the head's is {head}").format(own=machine.cpu.architecture, head=head.machine.cpu.architecture)))
     if device != "cpu":
@@ -311,6 +312,18 @@ def _check_runtime(node: Node, machine: Machine, device: str, runtime: str) -> l
         return []
     objection = docker_objection(machine, device)
     return [] if objection is None else [node_problem(node, "node_docker", _("Docker cannot be used there"), objection)]
+
+
+def _check_wsl(node: Node, machine: Machine) -> list[Notice]:
+    """WSL2 has a network of its own behind Windows unless it mirrors that of Windows."""
+    if machine.wsl is None or not machine.is_wsl2 or machine.wsl.networking_mode.value in (None, "mirrored"):
+        return []
+    return [
+        node_problem(
+            node, "node_wsl_network", _("WSL2 with {mode} networking cannot be reached by other machines").format(mode=machine.wsl.networking_mode.value),
+            _("Write networkingMode=mirrored under [wsl2] in its .wslconfig, then record it again."),
+        )
+    ]  # fmt: skip
 
 
 def _mixed_gpus(nodes: list[Node], device: str) -> list[Notice]:

@@ -146,6 +146,10 @@ def detect(args: argparse.Namespace) -> int:
 def plan(args: argparse.Namespace) -> int:
     """Show the plan. Exit 1 when something stands in the way of serving."""
     session, made = inputs.load_session(inputs.open_machine(args), args)
+    if made.value("run_on", "this") != "this":
+        from wizard.faces.clustering import show
+
+        return show(args, session)
     changes = None
     # A recorded machine's folders are not here: its files can only be compared where --out says so.
     if not made.blockers and (args.out is not None or not inputs.is_recorded(args)):

@@ -69,6 +69,18 @@ def run(args: argparse.Namespace) -> int:
     return _write(args, made, changes)
 
 
+def show(args: argparse.Namespace, session: Session) -> int:
+    """What ``vllm-wizard plan`` shows when the answers say that it does not run on this machine alone."""
+    _session, made, changes = prepared(session, _inventory_of(session.answers, args.answers), given_out=args.out is not None)
+    if args.json:
+        batch.print_json(document(made, changes, written=False))
+    else:
+        print(printable(text(made, changes)), end="")
+    if made.blockers and not args.json:
+        print(printable(_("This stands in the way") + "\n" + writing.notices(made.blockers)), end="")
+    return 1 if made.blockers else 0
+
+
 def _write(args: argparse.Namespace, made: ClusterPlan, changes: list[Change]) -> int:
     from wizard.apply import write
 
