@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.faces.tui_play import app_on, fake_app, ready, screen_text, shows, until
+from tests.faces import tui_fake
+from tests.faces.tui_play import MACHINES, app_on, fake_app, ready, screen_text, shows, until
 from wizard.diagnose.engine import Finding
 from wizard.diagnose.reader import read_bytes
 from wizard.faces.tui.app import WizardApp
@@ -159,11 +160,9 @@ async def test_reading_can_be_given_up(tmp_path: Path, monkeypatch: pytest.Monke
         await until(pilot, lambda: app.screen is app.walk_screen)
 
 
-async def test_the_palette_finds_it_and_a_log_can_be_given_from_the_start(tmp_path: Path) -> None:
-    log = tmp_path / "vllm.log"
-    log.write_text("\n".join(TOO_LONG))
-    app: Any = fake_app(ascii_only=True)
-    async with app.run_test(size=(120, 36)) as pilot:
+async def test_the_palette_and_a_key_find_it() -> None:
+    app: Any = fake_app()
+    async with app.run_test(size=(100, 30)) as pilot:
         await ready(app, pilot)
         await pilot.press("ctrl+p", *"failed")
         await shows(app, pilot, "paste or open its log")
@@ -171,9 +170,37 @@ async def test_the_palette_finds_it_and_a_log_can_be_given_from_the_start(tmp_pa
         await until(pilot, lambda: isinstance(app.screen, DiagnoseScreen))
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.walk_screen)
-        app.wizard.open_screen("diagnose", str(log))
+        await pilot.press("f3")
+        await until(pilot, lambda: isinstance(app.screen, DiagnoseScreen))
+
+
+async def test_a_log_given_on_the_command_line_is_opened_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from wizard import cli
+    from wizard.faces.tui import app as tui
+
+    log = tmp_path / "vllm.log"
+    log.write_text("\n".join(TOO_LONG))
+    begun: list[Any] = []
+
+    def walk_from(prepare: Any, **more: Any) -> int:
+        begun.append(prepare())
+        return 0
+
+    monkeypatch.setattr(tui, "walk_from", walk_from)
+    machine = str(MACHINES / "wsl2-rtx4090-desktop")
+    assert cli.run(["diagnose", "--tui", str(log), "--machine", machine]) == 0
+    app: Any = WizardApp(lambda: begun[0], prepared=tui_fake.session(), planner=tui_fake.planner, ascii_only=True)
+    async with app.run_test(size=(120, 36)) as pilot:
         await shows(app, pilot, "max_model_len_exceeds_kv")
         assert screen_text(app).isascii()
+
+
+def test_without_a_terminal_the_full_screen_is_refused() -> None:
+    from wizard import cli
+    from wizard.errors import BadInput
+
+    with pytest.raises(BadInput, match="terminal"):
+        cli.run(["diagnose", "--tui", "x.log"])
 
 
 # -- texts ------------------------------------------------------------------------------------------------------
