@@ -9,6 +9,10 @@ nothing else.
 
 from __future__ import annotations
 
+import re
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +22,6 @@ _EOF = -1
 _NUL, _BACKSPACE, _TAB, _LF, _CR, _CTRL_Z = 0x00, 0x08, 0x09, 0x0A, 0x0D, 0x1A
 _SPACE, _QUOTE, _HASH, _EQUALS, _OPEN, _BACKSLASH, _CLOSE = 0x20, 0x22, 0x23, 0x3D, 0x5B, 0x5C, 0x5D
 _LOW_N, _LOW_T, _LOW_B = 0x6E, 0x74, 0x62
-_REPLACEMENT = 0xFFFD
 
 UTF8, UTF8_BOM, UTF16LE, UTF16BE, RAW = "utf-8", "utf-8-bom", "utf-16-le", "utf-16-be", "bytes"
 
@@ -32,8 +35,8 @@ class Text:
     file, or a Ctrl-Z). ``readable`` is False for an encoding that WSL cannot open at all.
     """
 
-    units: tuple[int, ...]
-    starts: tuple[int, ...]
+    units: Sequence[int]
+    starts: Sequence[int]
     encoding: str
     readable: bool = True
 
@@ -95,56 +98,78 @@ Item = Section | Entry | Fault
 def decode(data: bytes, mode: Mode) -> Text:
     """The file's bytes as the parser gets them; never raises."""
     if mode == "wslconf":
-        return Text(tuple(data), tuple(range(len(data) + 1)), RAW)
+        return Text(data, range(len(data) + 1), RAW)
     if data.startswith(b"\xfe\xff"):
-        return Text((), (len(data),), UTF16BE, readable=False)
+        return Text(b"", (len(data),), UTF16BE, readable=False)
     if data.startswith(b"\xff\xfe"):
-        pairs = [(data[i] | data[i + 1] << 8, i) for i in range(2, len(data) - 1, 2)]
-        return _text_mode(pairs, len(data) - len(data) % 2, UTF16LE)
-    bom = data.startswith(b"\xef\xbb\xbf")
-    return _text_mode(_utf8_units(data, 3 if bom else 0), len(data), UTF8_BOM if bom else UTF8)
+        count = len(data) // 2 - 1
+        return _text_mode(_code_units(data[2 : 2 + 2 * count]), range(2, 2 * count + 3, 2), UTF16LE)
+    begin = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    encoding = UTF8_BOM if begin else UTF8
+    # Each byte that is no UTF-8 becomes a character of its own, as in WSL; surrogateescape keeps them apart.
+    text = data[begin:].decode("utf-8", "surrogateescape")
+    starts: Sequence[int] = range(begin, len(data) + 1)
+    if not text.isascii():
+        starts = array("q", _starts(text, begin))
+        text = re.sub("[\udc80-\udcff]", "\N{REPLACEMENT CHARACTER}", text)
+    return _text_mode(_code_units(text.encode("utf-16-le")), starts, encoding)
 
 
-def _utf8_units(data: bytes, begin: int) -> list[tuple[int, int]]:
-    """UTF-16 code units with the byte offset of each; bytes that are no UTF-8 become U+FFFD."""
-    pairs: list[tuple[int, int]] = []
+def _code_units(data: bytes) -> array[int]:
+    units = array("H", data)
+    if sys.byteorder == "big":
+        units.byteswap()
+    return units
+
+
+def _starts(text: str, begin: int) -> Iterator[int]:
+    """The byte offset of each UTF-16 code unit of ``text``, and of its end."""
     at = begin
-    while at < len(data):
-        first = data[at]
-        if first < 0x80:
-            pairs.append((first, at))
+    for char in text:
+        yield at
+        if char < "\x80":
             at += 1
-            continue
-        length = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-        try:
-            code = ord(data[at : at + length].decode("utf-8"))
-        except (UnicodeDecodeError, TypeError):
-            pairs.append((_REPLACEMENT, at))
+        elif char < "\u0800":
+            at += 2
+        elif "\udc80" <= char <= "\udcff":  # a byte that is no UTF-8
             at += 1
-            continue
-        if code > 0xFFFF:
-            pairs.append((0xD800 + ((code - 0x10000) >> 10), at))
-            pairs.append((0xDC00 + ((code - 0x10000) & 0x3FF), at))
+        elif char <= "\uffff":
+            at += 3
         else:
-            pairs.append((code, at))
-        at += length
-    return pairs
+            yield at
+            at += 4
+    yield at
 
 
-def _text_mode(pairs: list[tuple[int, int]], end: int, encoding: str) -> Text:
+def _text_mode(units: array[int], starts: Sequence[int], encoding: str) -> Text:
     """What the C runtime's text mode does on Windows: CR LF is one LF, Ctrl-Z ends the file."""
-    units: list[int] = []
-    starts: list[int] = []
-    for index, (unit, start) in enumerate(pairs):
-        if unit == _CTRL_Z:
-            end = start
+    count = _find(units, _CTRL_Z, 0)
+    units, starts = units[:count], starts[: count + 1]
+    kept, offsets = array("H"), array("q")
+    begin = 0
+    while True:
+        feed = _find(units, _LF, begin + 1)
+        while feed < count and units[feed - 1] != _CR:
+            feed = _find(units, _LF, feed + 1)
+        if feed >= count:
             break
-        if unit == _LF and index and pairs[index - 1][0] == _CR:
-            units[-1] = _LF
-            continue
-        units.append(unit)
-        starts.append(start)
-    return Text(tuple(units), (*starts, end), encoding)
+        kept.extend(units[begin : feed - 1])
+        kept.append(_LF)
+        offsets.extend(starts[begin:feed])  # the LF stands where its CR was
+        begin = feed + 1
+    if begin == 0:
+        return Text(units, starts, encoding)
+    kept.extend(units[begin:])
+    offsets.extend(starts[begin:])
+    return Text(kept, offsets, encoding)
+
+
+def _find(units: Sequence[int], wanted: int, start: int) -> int:
+    """The index of the next such unit; the end when there is none."""
+    try:
+        return units.index(wanted, start)
+    except ValueError:
+        return len(units)
 
 
 def _is_alpha(unit: int) -> bool:
@@ -217,9 +242,7 @@ class _Scanner:
         if self.ch == _CR and index < len(self.units) and self.units[index] == _LF:
             index += 1
         elif self.ch == _HASH:
-            while index < len(self.units) and self.units[index] != _LF:
-                index += 1
-            index += 1
+            index = _find(self.units, _LF, index) + 1
         return self._offset(index)
 
     def _next_line(self) -> bool:
@@ -253,22 +276,22 @@ class _Scanner:
                 return True
 
     def _skip_comment(self) -> None:
-        while True:
-            self._get()
-            if self.ch == _CR:
-                self._get()
-            if self.ch == _LF:
-                self.line += 1
-            if self.ch in (_LF, _EOF):
-                break
+        self._skip_to_feed()
+        if self.ch == _LF:
+            self.line += 1
         self.trailing_comment = False
+
+    def _skip_to_feed(self) -> None:
+        """On to the next LF, or to the end."""
+        self.at = _find(self.units, _LF, self.at)
+        self._get()
 
     def _fault(self, kind: str, detail: str) -> None:
         self.items.append(Fault(kind, self.line, detail, self._offset(self.first)))
         if self.stop_at_fault:
             raise _Stop
-        while self.ch not in (_EOF, _LF):
-            self._get()
+        if self.ch not in (_EOF, _LF):
+            self._skip_to_feed()
 
     def _section(self) -> None:
         start = self._last()

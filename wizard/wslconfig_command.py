@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from wizard.outputs.wslconfig import Mode, Parsed, Problem, WslAdvice
 
 GIB = 1 << 30
+# Windows Server 2025 ends at 4 PB and 2048 logical processors; a figure far above was mistyped.
+MAX_RAM_BYTES, MAX_CPUS = 1 << 53, 1 << 16
+LIMIT_BYTES = 64 << 20  # a device or a pipe may have no end
 ACTIONS = ("check", "edit", "tune", "verify")
 
 
@@ -40,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     parser.add_argument(
-        "--host-ram-bytes", type=whole_number(), metavar="N", help=_("RAM of the Windows machine, in bytes")
+        "--host-ram-bytes", type=whole_number(1, MAX_RAM_BYTES), metavar="N", help=_("RAM of the Windows machine, in bytes")
     )
     parser.add_argument(
-        "--host-cpus", type=whole_number(), metavar="N", help=_("logical processors of the Windows machine")
+        "--host-cpus", type=whole_number(1, MAX_CPUS), metavar="N", help=_("logical processors of the Windows machine")
     )
     parser.add_argument(
         "--wsl-conf", action="store_true", help=_("the file is an /etc/wsl.conf, whatever its name")
@@ -135,15 +139,19 @@ def _input(args: argparse.Namespace) -> tuple[str, bytes | None, Machine | None]
 
 
 def _read(name: str) -> bytes:
-    if name == "-":
-        return sys.stdin.buffer.read()
     try:
-        return Path(name).read_bytes()
+        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
+            data = file.read(LIMIT_BYTES + 1)
     except FileNotFoundError as error:
         raise BadInput(_("There is no file {file}.").format(file=name)) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(_("{file} cannot be read: {reason}").format(file=name, reason=reason)) from error
+    if len(data) > LIMIT_BYTES:
+        raise BadInput(
+            _("{file} is larger than {mib} MiB: that is no settings file of WSL.").format(file=name, mib=LIMIT_BYTES >> 20)
+        )
+    return data
 
 
 def _mode(name: str, forced: bool) -> Mode:

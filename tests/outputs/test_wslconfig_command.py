@@ -107,9 +107,13 @@ def test_wsl_conf_is_known_by_its_name(name: str, tmp_path: Path, capfd: pytest.
     [
         ["check", "/there/is/no/file"],
         ["check", "/tmp"],
+        ["check", "/dev/zero"],
         ["check", "a", "b"],
         ["check", "--host-cpus", "0", "/dev/null"],
         ["check", "--host-ram-bytes", "32GB", "/dev/null"],
+        ["check", "--host-ram-bytes", "-5", "/dev/null"],
+        ["check", "--host-ram-bytes", "9" * 25, "/dev/null"],
+        ["check", "--host-cpus", "9999999", "/dev/null"],
         ["tune", "--weights-gib", "nan"],
         ["guess"],
         [],

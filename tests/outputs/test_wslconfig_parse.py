@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wizard import wsl_grammar
 from wizard.outputs.wslconfig import Parsed, keys, parse
 from wizard.outputs.wslconfig.parse import default_swap_bytes
 
@@ -360,3 +361,42 @@ def test_the_same_text_says_the_same_in_every_encoding(text: str) -> None:
         return
     seen = {(p.accepted, p.rejected, p.problems) for p in map(read, forms)}
     assert len(seen) == 1
+
+
+PIECES = [b"\r", b"\n", b"\x1a", b"\0", b"\xff", b"\x80", b"\xe2\x82\xac", b"\xe2\x82", b"\xf0\x9f\x98\x80", b"\xf0\x9f", b"\xed\xa0\x80", b"\xef\xbf\xbd", b"a", b"#", b"="]
+
+
+@given(st.sampled_from([b"", b"\xef\xbb\xbf"]), st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join))
+def test_each_unit_knows_its_place(mark: bytes, body: bytes) -> None:
+    """Character by character from the front: what is no UTF-8 counts byte for byte."""
+    data = mark + body
+    units, starts, at = [], [], len(mark)
+    while at < len(data):
+        length = next((n for n in (1, 2, 3, 4) if _is_character(data[at : at + n])), 0)
+        here = data[at : at + length].decode() if length else "\ufffd"
+        if here == "\x1a":
+            break
+        if here == "\n" and at > len(mark) and data[at - 1 : at] == b"\r":
+            units[-1] = 10
+        else:
+            for unit in memoryview(here.encode("utf-16-le")).cast("H"):
+                units.append(unit)
+                starts.append(at)
+        at += length or 1
+    found = wsl_grammar.decode(data, "wslconfig")
+    assert list(found.units) == units
+    assert list(found.starts) == [*starts, at]
+
+
+def _is_character(data: bytes) -> bool:
+    try:
+        return len(data.decode()) == 1
+    except UnicodeDecodeError:
+        return False
+
+
+def test_what_is_no_end_of_problems_is_cut_short() -> None:
+    found = parse(b"x\n" * 10_050)
+    assert len(found.problems) == 10_001
+    assert (found.problems[-1].line, found.problems[-1].kind) == (None, "more_problems")
+    assert "50" in found.problems[-1].message

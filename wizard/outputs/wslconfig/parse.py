@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wizard import wsl_grammar as grammar
-from wizard.i18n import _, sentences
+from wizard.i18n import _, ngettext, sentences
 from wizard.outputs.wslconfig import keys
 from wizard.wsl_grammar import Entry, Fault, Item, Mode
 
 MIB, GIB = 1 << 20, 1 << 30
+LISTED = 10_000  # problems of one file that are told one by one: more are no help to anybody
 _SENTINEL = (1 << 64) - 1
 
 # Kinds of problems beside those of the grammar.
@@ -21,6 +22,7 @@ DUPLICATE_KEY = "duplicate_key"
 UNREADABLE = "unreadable_encoding"
 PROCESSORS = "too_many_processors"
 SAFE_MODE = "safe_mode"
+MORE = "more_problems"
 VIRTIO9P = "virtio9p_disabled"
 NEEDS_VIRTIO = "consomme_requires_virtio"
 INVALID = {
@@ -137,6 +139,9 @@ def parse(
         reading.problem(None, None, UNREADABLE, _unreadable_message(text.encoding))
     reading.take(items)
     effective = reading.effective(host_ram_bytes, host_cpus) if mode == "wslconfig" else None
+    if reading.unlisted:
+        message = ngettext("{n} more problem is not listed", "{n} more problems are not listed", reading.unlisted)
+        reading.problems.append(Problem(None, None, MORE, message.format(n=reading.unlisted)))
     stopped = mode == "wslconf" and any(isinstance(item, Fault) for item in items)
     return Parsed(
         mode=mode,
@@ -251,14 +256,22 @@ class _Reading:
         self.values: dict[str, str] = {}
         self.ports: frozenset[int] = frozenset()
         self.bad_dns_ip = False
+        self.unlisted = 0
 
     def problem(self, line: int | None, key: str | None, kind: str, message: str) -> None:
-        self.problems.append(Problem(line, key, kind, message))
+        if len(self.problems) < LISTED:
+            self.problems.append(Problem(line, key, kind, message))
+        else:
+            self.unlisted += 1
 
     def take(self, items: tuple[Item, ...]) -> None:
+        told: dict[tuple[str, str], str] = {}
         for item in items:
             if isinstance(item, Fault):
-                self.problem(item.line, None, item.kind, _fault_message(item, self.mode))
+                what = item.kind, item.detail
+                if what not in told:
+                    told[what] = _fault_message(item, self.mode)
+                self.problem(item.line, None, item.kind, told[what])
             elif isinstance(item, Entry):
                 self._entry(item)
                 if self.fatal is not None:
