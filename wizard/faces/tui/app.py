@@ -11,6 +11,7 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.filter import Monochrome
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.widgets import Static
@@ -94,6 +95,9 @@ class WizardApp(App[None]):
         self.theme = theme
         self.ascii_only = ascii_only
         self.glyphs = look.ASCII if ascii_only else look.UNICODE
+        if self.no_color:
+            no_colours = look.NoColours(lambda: self.theme == look.ANSI.name)
+            self._filters = [no_colours if isinstance(f, Monochrome) else f for f in self._filters]
         if ascii_only:
             self._filters.append(look.AsciiFilter())
         self.debug_errors = debug

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.segment import Segment
 from textual.color import Color
 from textual.dom import DOMNode
-from textual.filter import LineFilter
+from textual.filter import LineFilter, Monochrome, NoColor
 from textual.scrollbar import ScrollBarRender
 from textual.theme import Theme
 
@@ -164,6 +164,19 @@ class AsciiFilter(LineFilter):
             segment if segment.text.isascii() else Segment(to_ascii(segment.text), segment.style, segment.control)
             for segment in segments
         ]
+
+
+class NoColours(LineFilter):
+    """For NO_COLOR: shades of grey; where a theme takes the terminal's own colours, those two alone (Textual's own
+    filter turns them into black on black)."""
+
+    def __init__(self, own_colours: Callable[[], bool]) -> None:
+        super().__init__()
+        self._own_colours = own_colours
+        self._none, self._grey = NoColor(), Monochrome()
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return (self._none if self._own_colours() else self._grey).apply(segments, background)
 
 
 # Our own colour names; every text style in the walk is one of these. Contrast is tested (>= 4.5:1).
