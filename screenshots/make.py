@@ -8,19 +8,28 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import html
+import io
+import itertools
 import os
 import re
+import subprocess
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
+
 from screenshots import scenes_launch
+from wizard.i18n import set_language
 
 HERE = Path(__file__).resolve().parent
 MACHINES = HERE.parent / "tests" / "machines"
 FONT = "DejaVu Sans Mono"
+WIDE_FONT = "Noto Sans Mono CJK SC"  # Debian: fonts-noto-cjk
 PASTED = """vllm serve ~/models/Qwen3-VL --port 8000 \\
   --gpu-memory-utilization 0.6 --max-model-len 8192 \\
   --disable-uvloop --single-process --disable-mm-warmup"""
@@ -43,6 +52,8 @@ class Scene:
     ascii_only: bool = False
     answers: tuple[tuple[str, Any], ...] = ()
     act: Act | None = None
+    lang: str = "en"
+    plain: bool = False  # the walk line by line, by Enter alone: its first rows
 
 
 def keys(*names: str) -> Act:
@@ -134,6 +145,10 @@ SCENES = (
     Scene("wide", "native-4x-h200", "flags", size=(160, 50)),
     Scene("light", "wsl2-rtx4090-desktop", "model", theme="wizard-light"),
     Scene("ascii", "wsl2-rtx4090-desktop", "model", size=(80, 24), ascii_only=True),
+    Scene("plain", "wsl2-rtx3060-model-on-d", size=(84, 44), plain=True),
+    Scene("chinese", "wsl2-rtx3060-model-on-d", "model", lang="zh_CN"),
+    Scene("chinese-flags", "wsl2-rtx4090-desktop", "flags", size=(120, 36), lang="zh_CN"),
+    Scene("chinese-failed", "wsl2-rtx4090-desktop", size=(80, 24), answers=LONG, act=scenes_launch.failing, lang="zh_CN"),
 )
 
 
@@ -145,7 +160,9 @@ async def settle(app: Any, pilot: Any, timeout_s: float = 30.0) -> None:
         await pilot.pause(0.05)
         busy = [w for w in app.workers if not w.is_finished]
         wizard = app.wizard
-        if wizard is not None and wizard.walk.plan is not None and not wizard.models_looking and not busy:
+        if wizard is None or wizard.walk.plan is None or wizard.models_looking or busy:
+            continue
+        if not wizard.walk_screen.unsettled and not wizard.walk_screen.files_due:
             break
     await pilot.pause(0.5)
     while [w for w in app.workers if not w.is_finished] and loop.time() < end:
@@ -192,16 +209,69 @@ def steady_times(app: Any) -> None:
 
 
 async def svg_of(scene: Scene) -> str:
+    set_language(scene.lang)
+    if scene.plain:
+        return steady_ids(plain_svg(scene))
     app = make_app(scene)
     async with app.run_test(size=scene.size) as pilot:
         await play(scene, app, pilot)
         return steady_ids(app.export_screenshot(title=f"vllm-wizard: {scene.name}"))
 
 
+def plain_svg(scene: Scene) -> str:
+    """What ``--plain`` prints while every question is answered with Enter, as far as the picture reaches."""
+    from rich.console import Console
+    from rich.text import Text
+
+    width, height = scene.size
+    with tempfile.TemporaryDirectory() as kept:
+        done = subprocess.run(
+            [sys.executable, "-m", "wizard", "--plain", "--machine", str(MACHINES / scene.machine)],
+            input="\n" * 60,
+            capture_output=True,
+            text=True,
+            cwd=kept,
+            env={**os.environ, "PYTHONPATH": str(HERE.parent), "VLLM_WIZARD_CONFIG_DIR": kept, "COLUMNS": str(width), "LANG": "C.UTF-8"},
+            timeout=120,
+        )
+    # The folder of this run is made up, and so is another one in each run.
+    lines = done.stdout.replace(kept, OUT_DIR).splitlines()[:height]
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
+    for line in lines:
+        console.print(Text(line), overflow="crop", no_wrap=True)
+    return console.export_svg(title=f"vllm-wizard --plain: {scene.name}", theme=None)
+
+
 def steady_ids(svg: str) -> str:
     """Rich puts a random number into class names: the same picture shall give the same bytes."""
     found = re.search(r"terminal-(\d+)", svg)
-    return svg.replace(found[0], "terminal-wizard") if found else svg
+    return keep_columns(svg.replace(found[0], "terminal-wizard") if found else svg)
+
+
+_TEXT = re.compile(r'<text (?P<before>[^>]*?)x="(?P<x>[\d.]+)"(?P<between>[^>]*?)textLength="(?P<length>[\d.]+)"(?P<after>[^>]*)>(?P<text>[^<]*)</text>')
+
+
+def keep_columns(svg: str) -> str:
+    """Wide characters take two cells: the export counts one for each, and squeezes them.
+
+    Each run of wide or of narrow characters becomes a text of its own, at its own column.
+    """
+
+    def again(match: re.Match[str]) -> str:
+        words = html.unescape(match["text"])
+        if cell_len(words) == len(words):
+            return match[0]
+        cell = float(match["length"]) / len(words)
+        x, made = float(match["x"]), []
+        for _wide, run in itertools.groupby(words, key=lambda c: cell_len(c) == 2):
+            part = "".join(run)
+            width = cell * cell_len(part)
+            shown = html.escape(part, quote=False).replace(" ", "&#160;")
+            made.append(f'<text {match["before"]}x="{x:g}"{match["between"]}textLength="{width:g}"{match["after"]}>{shown}</text>')
+            x += width
+        return "".join(made)
+
+    return _TEXT.sub(again, svg)
 
 
 def png_of(svg: str) -> bytes:
@@ -210,6 +280,10 @@ def png_of(svg: str) -> bytes:
 
     text = re.sub(r"@font-face\s*{[^}]*}", "", svg)
     text = text.replace("Fira Code", FONT).replace("font-family: arial", f"font-family: {FONT}")
+    # The first font of a list is taken for the whole text, or any font that has the characters: name it for each.
+    text = re.sub(
+        r"<text (?=[^>]*>[^<]*[\u2e80-\uffef])", f'<text style="font-family: {WIDE_FONT}; font-size: 24px" ', text
+    )
     made = resvg_py.svg_to_bytes(svg_string=text, zoom=1, font_family=FONT, monospace_family=FONT)
     return bytes(made)
 
