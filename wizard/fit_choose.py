@@ -443,7 +443,8 @@ def _kv_type(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick
     if not result.kv_bytes_per_token or result.fits or longest >= (request.max_model_len or min(LEAST_OF_OWN_TYPE, target or LEAST_OF_OWN_TYPE)):
         picks[key] = Pick(key, "auto", _("the model's own type; fp8 would halve the KV cache at a small loss of accuracy"))
         return request
-    if (trial.fit(replace(asked, kv_cache_dtype="fp8")).max_model_len_that_fits or 0) <= longest:
+    halved = trial.fit(replace(asked, kv_cache_dtype="fp8"))
+    if (request.max_model_len and not halved.fits) or (halved.max_model_len_that_fits or 0) <= longest:
         return request
     picks[key] = Pick(key, "fp8", _("half the size: with the model's own type only {longest} tokens would fit").format(longest=longest))
     return replace(request, kv_cache_dtype="fp8")
@@ -455,8 +456,9 @@ def _offload(
     """The last resort: so much of the weights in RAM that a useful context fits, where there is RAM for it."""
     if OFFLOAD in fixed or OFFLOAD not in allowed or request.cpu or not ram_free_bytes or not trial.info.weight_bytes or not offload_works(request):
         return request
-    target = request.max_model_len or min(LEAST_LENGTH, _target(trial.info, aim) or LEAST_LENGTH)
-    asked = replace(request, max_model_len=target, max_num_seqs=request.max_num_seqs or aim.seqs)
+    # For a useful context only: a longer one that the user asked for is no reason to make every answer slow.
+    least = min(LEAST_LENGTH, request.max_model_len or _target(trial.info, aim) or LEAST_LENGTH)
+    asked = replace(request, max_model_len=least, max_num_seqs=request.max_num_seqs or aim.seqs)
     if trial.fit(asked).fits or not trial.fit(asked).certain:
         return request
     on_each = layout_of(request).gpus

@@ -153,6 +153,20 @@ def test_weights_in_ram_are_the_last_resort() -> None:
     assert old.value("cpu_offload_gb") is None
 
 
+def test_a_long_context_that_was_asked_for_is_not_paid_with_slow_answers() -> None:
+    card = GpuMemory(int(23.52 * GIB), int(23.2 * GIB), "RTX 4090", "8.9")
+    asked = FitRequest("0.33.0", card.total_bytes, max_model_len=131_072)
+    choice = chosen(model("Qwen3-8B", max_position_embeddings=131_072), card, 1, CHAT, base=asked, ram_free_bytes=64 * GIB)
+    assert choice.value("cpu_offload_gb") is None
+    assert choice.value("kv_cache_dtype") == "auto"
+    assert not choice.result.fits
+    assert choice.result.ways_out
+    shorter = FitRequest("0.33.0", card.total_bytes, max_model_len=60_000)
+    halved = chosen(model("Qwen3-8B", max_position_embeddings=131_072), card, 1, CHAT, base=shorter)
+    assert halved.value("kv_cache_dtype") == "fp8"
+    assert halved.result.fits
+
+
 def test_requests_at_once_never_make_the_start_fail() -> None:
     for name, card in (("gemma-2-9b", RTX3090), ("Qwen3-8B", GpuMemory(int(19.6 * GIB), int(19.2 * GIB), "RTX 4000 Ada", "8.9"))):
         choice = chosen(model(name), card, 1, Aim(4096, 256, room=4, throughput=True))
