@@ -19,6 +19,7 @@ from wizard.models.info import ModelInfo
 from wizard.models.quant import Quant
 
 COMFORTABLE_LENGTH = 32_768
+SPARE_OF_UNKNOWN = 0.15  # of the weights, for a cache whose layout is not known
 CLEARLY = 1.3  # so much more must a layout hold to be taken before one that stands ahead of it
 
 # Options of a release that the choice may use, by dest.
@@ -166,6 +167,14 @@ def choose_layout(
         if offer.layout.pp > 1 and linked and best is not None and best[0][0]:
             continue  # over NVLink a split answers faster than stages: those are for what fits no other way
         result = probe(offer.layout)
+        if not result.certain and not result.fits:
+            # the cache's layout is not known: so many GPUs that the weights leave a good part of the room
+            left = result.kv_cache_bytes.low
+            if left > SPARE_OF_UNKNOWN * result.weights_bytes:
+                return offer.layout, _reasons(offer, info, result, start)
+            score = (False, left, 0.0)
+            best = (score, offer) if best is None or score > best[0] else best
+            continue
         longest = result.max_model_len_that_fits
         reach = float(longest if longest is not None else wanted if result.fits else 0)
         many = (result.concurrency or 0) * offer.layout.dp

@@ -254,3 +254,12 @@ def test_what_the_weights_alone_rule_out_is_said_where_nothing_near_helps() -> N
     smaller = ModelInfo("x/y-small", False, weight_bytes=10 * GIB, kv_layout_known=False)
     assert [w.kind for w in ways_out(unknown, request, variants=[smaller])] == ["variant", "more_gpus"]
     assert ways_out(smaller, request) == ()
+
+
+def test_an_unknown_layout_goes_over_as_many_gpus_as_its_weights_need() -> None:
+    big = from_config({**MODELS["Qwen2.5-72B"], "model_type": "unheard_of", "architectures": ["UnheardOfForCausalLM"]}, source="x")
+    assert not big.kv_layout_known
+    assert shape(chosen(big, H200, 4, CHAT)) == (4, 1, 1, False)
+    assert shape(chosen(big, L40S, 4, CHAT)) == (4, 1, 1, False)
+    small = from_config({**MODELS["Qwen3-8B"], "model_type": "unheard_of", "architectures": ["UnheardOfForCausalLM"]}, source="x")
+    assert shape(chosen(small, L40S, 4, CHAT)) == (1, 1, 1, False)
