@@ -345,9 +345,7 @@ def _advice_lines(advice: WslAdvice) -> list[str]:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    """Whether what the user's own file asks for is in force in the WSL that runs now."""
-    from wizard.outputs.wslconfig import parse, verify_in_force
-
+    """Whether what the user's own file asks for, or a proposal that waits for it, is in force in this WSL."""
     if args.words:
         raise BadInput(_("verify takes no file: it looks at this machine, or at --machine DIR."))
     machine = _machine(args)
@@ -360,9 +358,7 @@ def _verify(args: argparse.Namespace) -> int:
                 "The user's .wslconfig cannot be found from here ({why}), so there is nothing to compare with."
             ).format(why=wsl.windows_profile.reason if wsl is not None else _("no WSL"))
         )
-    data = wsl.wslconfig_bytes
-    wanted = {a.key: a.raw for a in parse(data or b"").accepted}
-    reasons = verify_in_force(machine, wanted)
+    wanted, reasons = in_force(machine, recorded=bool(args.machine))
     if args.json:
         _print_json({"wanted": wanted, "in_force": not reasons, "reasons": reasons})
     elif reasons:
@@ -370,6 +366,37 @@ def _verify(args: argparse.Namespace) -> int:
     else:
         print(_("What the file asks for is in force, as far as it can be seen from inside."))
     return 1 if reasons else 0
+
+
+def in_force(machine: Machine, *, recorded: bool) -> tuple[dict[str, str], list[str]]:
+    """What WSL should have ("section.key" -> value), and why it has not; no reasons when all of it is in force.
+
+    Wanted is what the user's own file says. A proposal that was written later than that file counts before it:
+    it was meant to be copied there. A recorded machine has no such record.
+    """
+    from wizard.outputs.wslconfig import parse, verify_in_force
+
+    wsl = machine.wsl
+    wanted = {a.key: a.raw for a in parse((wsl.wslconfig_bytes if wsl is not None else None) or b"").accepted}
+    if wsl is not None and not recorded:
+        waiting = _waiting_proposal(wsl.wslconfig_path)
+        wanted |= {a.key: a.raw for a in parse(waiting or b"").accepted}
+    return wanted, verify_in_force(machine, wanted)
+
+
+def _waiting_proposal(own_path: str | None) -> bytes | None:
+    """The last proposal on record, when it is newer than the user's own file; None otherwise."""
+    from wizard import apply
+
+    for path in apply.files_on_record():
+        if Path(path).name != ".wslconfig":
+            continue
+        try:
+            own_time = Path(own_path).stat().st_mtime if own_path is not None and Path(own_path).exists() else 0.0
+            return Path(path).read_bytes() if path != own_path and Path(path).stat().st_mtime > own_time else None
+        except OSError:
+            return None
+    return None
 
 
 def _print_json(data: Any) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from tests.outputs.wsl_machine import wsl_machine
+from wizard import apply, wslconfig_command
 from wizard.__main__ import main
+from wizard.outputs.spec import FileSpec
 
 HOST = ["--host-ram-bytes", str(32 << 30), "--host-cpus", "16"]
 MACHINES = Path(__file__).parents[1] / "machines"
@@ -160,6 +164,32 @@ def test_verify_says_whether_the_file_is_in_force(capfd: pytest.CaptureFixture[s
     assert data["in_force"] == (not data["reasons"])
     for name in ("native-t4", "wsl2-interop-off-custom-root"):
         assert run(capfd, "verify", "--machine", str(MACHINES / name))[0] == 1
+
+
+@pytest.mark.parametrize(("own_age_s", "wanted"), [(None, "24GB"), (100, "24GB"), (-100, "16GB")])
+def test_a_proposal_that_was_never_copied_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_age_s: int | None, wanted: str
+) -> None:
+    """The wrong file: the proposal lies in the output folder, and WSL runs with the old file or none."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("VLLM_WIZARD_CONFIG_DIR", str(tmp_path / "config"))
+    spec = FileSpec(".wslconfig", b"[wsl2]\nmemory=24GB\n")
+    apply.write(apply.prepare([spec], tmp_path / "out"))
+    own = tmp_path / ".wslconfig"
+    if own_age_s is not None:
+        own.write_bytes(b"[wsl2]\nmemory=16GB\n")
+        when = (tmp_path / "out" / ".wslconfig").stat().st_mtime - own_age_s
+        os.utime(own, (when, when))
+    machine = wsl_machine(
+        wslconfig_path=str(own), wslconfig_bytes=own.read_bytes() if own_age_s is not None else None
+    )
+    found, reasons = wslconfig_command.in_force(machine, recorded=False)
+    assert found == {"wsl2.memory": wanted}
+    assert bool(reasons) == (wanted == "24GB")
+    if own_age_s is None:
+        assert "There is no C:\\Users\\ann\\.wslconfig" in reasons[0]
+    # A recorded machine has no such record.
+    assert "24GB" not in wslconfig_command.in_force(machine, recorded=True)[0].values()
 
 
 def test_edit_shows_a_diff_and_writes_only_when_told(file: Path, capfd: pytest.CaptureFixture[str]) -> None:

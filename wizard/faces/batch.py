@@ -137,6 +137,12 @@ def detect(args: argparse.Namespace) -> int:
         print_json(to_json(machine))
     else:
         print(printable(report.text(machine).rstrip("\n")))
+        if machine.is_wsl2:
+            from wizard.wslconfig_command import in_force
+
+            reasons = in_force(machine, recorded=inputs.is_recorded(args))[1]
+            if reasons:
+                print("\n" + _("What your .wslconfig asks for is not in force.") + "\n" + printable(writing.wrapped(" ".join(reasons), "  ", "  ")))
     return 0
 
 
