@@ -7,7 +7,7 @@ begin in the middle of a traceback or have lost its indentation.
 from __future__ import annotations
 
 from wizard.diagnose.lazy import Lazy
-from wizard.diagnose.lines import Parsed, parse
+from wizard.diagnose.lines import Parsed, parse, without_foreign_logger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ _QUOTED = Lazy(r"(?<![\w.])(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|I
 _MARKS = frozenset("^~ \t")
 _CONTINUED_LINES = 60
 _FOREIGN_LINES = 400
+_SAMPLE_LINES = 200
 MAX_EVENTS_A_RUN = 4000
 
 # What a line is: an exception, the code it stands at, a line of its message, an error or warning of a logger, a
@@ -387,12 +388,25 @@ def _holds(row: str, words: tuple[str, ...]) -> bool:
     return False
 
 
+def _is_handed_on(rows: list[str]) -> bool:
+    """Whether another program's logger wrote most of the lines, vLLM's own among them."""
+    foreign = [row for row in rows if row[:4].isdigit() and " - " in row[19:60]]
+    if len(foreign) * 2 <= len([row for row in rows if row.strip()]):
+        return False
+    for row in foreign:
+        inner = parse(without_foreign_logger(row))
+        if inner.proc or inner.src:
+            return True
+    return False
+
+
 def collect(lines: NumberedLines, first: int, last: int, info_words: tuple[str, ...] = ()) -> Collector:
     """Everything of note in ``lines[first:last]``; of lines at the level INFO only those with one of the words."""
     collector = Collector()
     rows = lines.lines
+    handed_on = _is_handed_on(rows[first : min(last, first + _SAMPLE_LINES)])
     for index in range(first, last):
-        row = rows[index]
+        row = without_foreign_logger(rows[index]) if handed_on else rows[index]
         at = row.find("INFO", 0, 140)
         if at >= 0 and (at == 0 or row[at - 1] in " m") and not (info_words and _holds(row, info_words)):
             if at < 3:

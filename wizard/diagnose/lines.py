@@ -3,13 +3,13 @@ names, levels."""
 
 from __future__ import annotations
 
-from wizard.diagnose.lazy import Lazy
+from wizard.diagnose.lazy import Lazy, from_json
 
 # Colour codes as they are, and as they look when the escape character was lost on the way.
 _ANSI = Lazy(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|(?:\^\[|\\x1b|\\u001b|\\033)?\[\d{1,3}(?:;\d{1,3})*m")
 _OUTER = Lazy(
     r"(?P<service>[A-Za-z0-9][\w.-]{0,63})\s{0,40}\|(?: |$)"  # docker compose
-    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?: |$)"  # docker logs -t, journald ISO
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?: std(?:out|err) [FP])?(?: |$)"  # docker logs -t, journald ISO, Kubernetes
     r"|[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d(?:\.\d+)?\s\S+\s[\w@.\-/]+(?:\[\d+\])?:(?: |$)"  # journalctl
     r"|\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\] (?=[^-\s])"  # build servers
     r"|\[pod/[^\]]+\] "
@@ -24,6 +24,10 @@ _PLAIN_LOG = Lazy(
     r"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\d]*\]?\s*(?:-\s*)?)?\[?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?(?::\s{1,9}|:[\w.]+:|\s+-\s+)"
 )
 
+# A program that starts vLLM and logs its output line by line: "2026-05-29 09:14:45,594 - INFO - [container] ...".
+_FOREIGN_LOGGER = Lazy(
+    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?Z? - (?:[\w.-]+ - ){0,2}(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: -|:) (?:\[[\w ./-]{1,60}\] ?)?"
+)
 
 _LOG_STARTS = frozenset("DIWEC[0123456789")
 _LEVELS = ("INFO", "ERROR", "WARNING", "DEBUG", "CRITICAL")
@@ -47,6 +51,20 @@ class Parsed:
 def without_colours(text: str) -> str:
     """The text without terminal codes."""
     return _ANSI.compiled.sub("", text) if _may_be_coloured(text) else text
+
+
+def without_foreign_logger(text: str) -> str:
+    """The line without what another program's logger put before it."""
+    found = _FOREIGN_LOGGER.match(text)
+    return text[found.end() :] if found is not None else text
+
+
+def _message_of_json(raw: str) -> str:
+    """Docker's own log files hold one JSON object a line."""
+    try:
+        return str(from_json(raw)["log"]).rstrip("\n")
+    except (ValueError, KeyError, StopIteration):
+        return raw  # cut off
 
 
 def _may_be_coloured(text: str) -> bool:
@@ -124,7 +142,7 @@ def _usual_service(text: str) -> tuple[str, int] | None:
 
 def parse(raw: str) -> Parsed:
     """Take one line apart. Never raises."""
-    text = raw
+    text = _message_of_json(raw) if raw.startswith('{"log":"') else raw
     if _may_be_coloured(text):
         text = _ANSI.compiled.sub("", text)
     if "\r" in text:
