@@ -87,7 +87,7 @@ async def test_a_pasted_log_is_explained_and_its_fix_taken_into_the_plan(tmp_pat
         await pilot.press("enter")
         await until(pilot, lambda: app.walk.plan.value("max_model_len") == 9216)
         # Taken over, it changes nothing any more.
-        await until(pilot, lambda: screen.reading is not None and 0 in screen.reading.usable)
+        await until(pilot, lambda: screen.reading is not None and screen.reading.tried_on is app.walk.plan and 0 in screen.reading.usable)
         assert all(u.changed != {"max_model_len": "9216"} for u in screen.usable())
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.walk_screen)
@@ -193,6 +193,10 @@ async def test_a_log_given_on_the_command_line_is_opened_at_once(tmp_path: Path,
     async with app.run_test(size=(120, 36)) as pilot:
         await shows(app, pilot, "max_model_len_exceeds_kv")
         assert screen_text(app).isascii()
+        # The log is read before the machine has answered: the plan takes part as soon as it is there.
+        assert isinstance(app.screen, DiagnoseScreen)
+        screen: Any = app.screen
+        await until(pilot, lambda: screen.reading.tried_on is not None and screen.reading.tried_on is app.walk.plan)
 
 
 def test_without_a_terminal_the_full_screen_is_refused() -> None:

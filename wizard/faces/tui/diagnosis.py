@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wizard.plan_types import Plan
     from wizard.session import Session
 
+PLAN_S = 0.5  # between two looks whether the plan has changed
 AROUND = 3  # lines shown before and after the root line
 SHOWN_CHARS = 1000  # of a line of the log
 
@@ -235,6 +236,7 @@ class Reading:
     lines: NumberedLines | None = None
     trouble: str = ""
     usable: dict[int, list[Usable]] = field(default_factory=dict)  # of each finding
+    tried_on: Plan | None = None  # the plan that ``usable`` is about
     _cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -347,6 +349,7 @@ class DiagnoseScreen(WholeScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
+        self.set_interval(PLAN_S, self._watch_plan)
         if self.path is not None:
             self.query_one("#log-path", LineInput).set_text(self.path)
             self.read(Reading(self.path))
@@ -394,7 +397,6 @@ class DiagnoseScreen(WholeScreen):
             except Cancelled:
                 return
             self.app.call_from_thread(self._has_read, reading)
-            self._try_fixes(reading)
 
         self.run_worker(work, thread=True, group="diagnose")
 
@@ -406,7 +408,7 @@ class DiagnoseScreen(WholeScreen):
             return
         for number, finding in enumerate(reading.diagnosis.findings):
             found = usable_fixes(finding, session, plan, self.wizard.host, walk.plan_of)
-            if reading.cancelled:
+            if reading.cancelled or reading.tried_on is not plan:
                 return
             self.app.call_from_thread(self._fixes_tried, reading, number, found)
 
@@ -414,6 +416,16 @@ class DiagnoseScreen(WholeScreen):
         if reading is self.reading and self.drawable:
             self._stop_ticker()
             self.draw()
+            self._watch_plan()
+
+    def _watch_plan(self) -> None:
+        """Try the fixes on the plan: when the log was read, and again when the plan has changed (or is there at last)."""
+        reading, plan = self.reading, self.wizard.walk.plan
+        if reading is None or reading.diagnosis is None or plan is None or reading.tried_on is plan:
+            return
+        reading.tried_on = plan
+        reading.usable.clear()
+        self.run_worker(lambda: self._try_fixes(reading), thread=True, group="diagnose")
 
     def _fixes_tried(self, reading: Reading, number: int, found: list[Usable]) -> None:
         reading.usable[number] = found
@@ -590,11 +602,8 @@ class DiagnoseScreen(WholeScreen):
         self.wizard.save()
         self.wizard.walk_screen.plan_changed()
         self.notify(_("Taken into the plan: {what}").format(what=usable.summary), timeout=6)
-        reading = self.reading
-        if reading is not None:
-            reading.usable.clear()
-            self.draw()
-            self.run_worker(lambda: self._try_fixes(reading), thread=True, group="diagnose")
+        self._watch_plan()
+        self.draw()
 
     # -- keys -------------------------------------------------------------------------------------------------
 
