@@ -473,3 +473,10 @@ def test_workers_that_go_on_for_a_while_do_not_excuse_the_one_that_failed() -> N
 def test_the_only_error_counts_even_if_the_start_went_on() -> None:
     caught = traceback(ENGINE, "ValueError: LoRA rank 64 is greater than max_lora_rank 16.")
     assert cause("\n".join([BANNER, ARGS, caught, LOADED, "(APIServer pid=1) " + WRAPPER]))[0] == "lora_rank_too_high"
+
+
+def test_talk_of_a_server_that_is_up_is_no_server_that_is_up() -> None:
+    log = traceback(ENGINE, "ValueError: LoRA rank 64 is greater than max_lora_rank 16.") + "\n(APIServer pid=1) " + WRAPPER
+    assert cause("It used to say Application startup complete, now it fails:\n" + log)[0] == "lora_rank_too_high"
+    # A container that is started again and again, in a log that lacks the banners.
+    assert cause(READY + "\n" + log)[0] == "lora_rank_too_high"

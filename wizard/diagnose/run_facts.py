@@ -85,6 +85,16 @@ class _Part:
     def index_of(self, at: int) -> int:
         return self.indices[self.text.count("\n", 0, at)]
 
+    def find(self, word: str, begin: int, logged: bool) -> int:
+        """Where the word stands; ``logged``: on a line of a logger, not in what somebody says of it."""
+        at = self.text.find(word, begin)
+        while logged and at >= 0:
+            start = self.text.rfind("\n", 0, at) + 1
+            if "INFO" in self.text[start:at] or not self.text[start:at].strip():
+                break
+            at = self.text.find(word, at + 1)
+        return at
+
     def indices_with(self, needles: tuple[str, ...]) -> list[int]:
         out = set()
         for needle in needles:
@@ -154,7 +164,7 @@ class Run:
         self._marks = marks = []
         reached, begin = self.first, 0
         for stage, (_name, words) in enumerate(STAGES):
-            places = [at for at in [quiet.text.find(word, begin) for word in words] if at >= 0]
+            places = [at for at in [quiet.find(word, begin, stage == READY) for word in words] if at >= 0]
             indices = [quiet.index_of(min(places))] if places else []
             if stage == len(STAGES) - 1 and working >= 0:
                 indices.append(working)
