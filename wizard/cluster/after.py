@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from wizard.cluster.types import OVER_NODES, REPLICAS, THIS, ClusterPlan
 from wizard.i18n import _
 from wizard.outputs.env import NAME as ENV_NAME
@@ -24,6 +26,9 @@ def next_steps(cluster: ClusterPlan) -> tuple[Step, ...]:
         steps = [Step(_("Start the servers and the router"), (bash_line(["cd", out]), "docker compose up -d", "docker compose ps"), consequence=_("The router answers once the first server is loaded."))]
     else:
         return tuple(_kubernetes(cluster, out))
+    # What comes before the start of one server comes before that of several: a model that is moved, WSL's resources.
+    before = takewhile(lambda step: "./launch.sh" not in step.commands, plan.after)
+    steps = [*before, *steps]
     steps.append(Step(_("Try it"), (try_command(plan),), consequence=_("On the head, or where the router runs.")))
     if plan.value("access") == "network":
         steps += network_steps(plan)

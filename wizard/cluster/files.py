@@ -31,6 +31,8 @@ def cluster_files(cluster: ClusterPlan) -> list[FileSpec]:
         from wizard.cluster.replicas import replica_files
 
         out = replica_files(cluster)
+        # What WSL2 needs does not depend on how many servers share its GPUs.
+        out += [spec for spec in single_files(cluster.plan) if spec.path.endswith(".wslconfig")]
     return [*(_at_home(spec, cluster) for spec in out), env_file(cluster.plan), cluster_answers(cluster)]
 
 

@@ -28,7 +28,7 @@ from wizard.facts import Gpu, Severity
 from wizard.i18n import _
 from wizard.outputs.command import BASE_START_SECONDS, SLOW_READ_RATES, start_seconds
 from wizard.plan import plan as make_plan
-from wizard.plan.runtime import device_of
+from wizard.plan.runtime import device_of, docker_objection
 from wizard.plan.sizing import usable_gpus
 from wizard.plan_types import Decision, Notice, Plan
 from wizard.session import Layer, Session, Value
@@ -250,6 +250,9 @@ def _way_replicas(shape: _Shape, alone: Sized) -> tuple[Way, Sized]:
     if shape.one.model is None or not shape.gpus:
         words = _("two servers on one processor only share its memory bandwidth: one with more requests at once does better")
         return Way(REPLICAS, title, False, words if shape.one.model is not None else _first_blocker(shape.one), alone, 1, needs), alone
+    against = docker_objection(shape.session.machine, shape.one.device)
+    if against is not None:
+        return Way(REPLICAS, title, False, against, alone, 1, needs), alone
     entry = _smallest(shape, shape.gpus // 2 if shape.copies is None else shape.gpus // shape.copies)
     if entry is not None:
         tensor = entry.layout.tensor
