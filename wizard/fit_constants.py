@@ -11,6 +11,7 @@ from typing import Any
 
 GIB = 2**30
 MIB = 2**20
+LATENT_SINCE = (0, 7, 1)  # vllm pull request 12528; before, vllm/model_executor/models/deepseek_v2.py pads heads to 256
 
 
 @lru_cache(maxsize=4)

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 from wizard import fit_profile, fit_weights
-from wizard.fit_constants import GIB, MIB, constant, version_key
+from wizard.fit_constants import GIB, LATENT_SINCE, MIB, constant, version_key
 from wizard.fit_kv import Pool, element_size, plan_pool
 from wizard.fit_profile import Batch, Profile
 from wizard.fit_types import Calibration, FitRequest, FitResult, Interval, Line
@@ -28,7 +28,6 @@ from wizard.models.quant import Quant, detect
 
 # Windows holds 1.2 to 1.7 GiB of a card that drives a display (measured, public reports)
 WINDOWS_SHARE_BYTES = int(1.7 * GIB)
-LATENT_SINCE = (0, 7, 1)  # vllm pull request 12528; before, vllm/model_executor/models/deepseek_v2.py pads to 256
 ESTIMATED_SPREAD = 0.1  # of the weights, where it is not told which modules are left unquantized
 LARGE_CARD_BYTES = 40 * GIB  # from here a card drives no desktop
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from wizard.fit_constants import MIB
+from wizard.fit_constants import LATENT_SINCE, MIB, version_key
 from wizard.fit_profile import is_hopper_class
 from wizard.fit_types import FitRequest
 from wizard.models.arch import Arch, Weight
@@ -74,7 +74,13 @@ def tensor_bytes(weight: Weight, quant: Quant, dtype_bytes: float, request: FitR
     ep_size = tp * max(1, request.data_parallel_size)
     shape = weight.shape_on(tp, request.expert_parallel, ep_size)
     stack, rows, cols = _padded(weight, quant, shape, request)
-    return allocated(stack * rows * cols * element_bytes(weight, quant, dtype_bytes, rules))
+    size = element_bytes(weight, quant, dtype_bytes, rules)
+    held = allocated(stack * rows * cols * size)
+    if weight.name == "kv_b_proj" and size < dtype_bytes and version_key(request.release) >= LATENT_SINCE:
+        # latent attention multiplies by it in 16 bit: beside the quantized one a copy is kept
+        # (process_weights_after_loading in vllm/model_executor/layers/attention/mla_attention.py)
+        held += allocated(stack * rows * cols * dtype_bytes)
+    return held
 
 
 def stages(arch: Arch, quant: Quant, dtype_bytes: float, request: FitRequest, *, towers: bool, mtp: bool) -> list[Stage]:

@@ -263,3 +263,14 @@ def test_an_unknown_layout_goes_over_as_many_gpus_as_its_weights_need() -> None:
     assert shape(chosen(big, L40S, 4, CHAT)) == (4, 1, 1, False)
     small = from_config({**MODELS["Qwen3-8B"], "model_type": "unheard_of", "architectures": ["UnheardOfForCausalLM"]}, source="x")
     assert shape(chosen(small, L40S, 4, CHAT)) == (1, 1, 1, False)
+
+
+def test_a_quantized_latent_projection_is_also_kept_in_16_bit() -> None:
+    request = FitRequest("0.33.0", H200.total_bytes, gpu_name="H200", tensor_parallel_size=8)
+    plain = {k: v for k, v in DEEPSEEK_V3.items() if k != "quantization_config"}
+    small = {**plain, "num_hidden_layers": 4, "first_k_dense_replace": 4}
+    whole = fit(from_config(small, source="x"), request).weights_bytes
+    copies = 4 * 128 * 256 * 512 * 2 // 8
+    quantized = fit(from_config({**small, "quantization_config": DEEPSEEK_V3["quantization_config"]}, source="x"), request)
+    linear = 4 * (7168 * (1536 + 576) * 8 + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 7168 + 3 * 7168 * 18432) // 8
+    assert quantized.weights_bytes == pytest.approx(whole - linear + copies, rel=0.003)
