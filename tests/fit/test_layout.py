@@ -273,4 +273,4 @@ def test_a_quantized_latent_projection_is_also_kept_in_16_bit() -> None:
     copies = 4 * 128 * 256 * 512 * 2 // 8
     quantized = fit(from_config({**small, "quantization_config": DEEPSEEK_V3["quantization_config"]}, source="x"), request)
     linear = 4 * (7168 * (1536 + 576) * 8 + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 7168 + 3 * 7168 * 18432) // 8
-    assert quantized.weights_bytes == pytest.approx(whole - linear + copies, rel=0.003)
+    assert quantized.weights_bytes == pytest.approx(whole - linear + copies, rel=0.006)
