@@ -273,6 +273,8 @@ def _over(shown: Shown, glyphs: Glyphs, width: int, frame: int) -> Content:
         first, *more = wrapped(told, width, 2, BOLD if number == 0 else TEXT)
         lines += [content([(mark if number == 0 else " ", f"bold {style}")]) + first[1:], *more]
     if shown.state == "left":
+        if "ready" not in shown.reader.stages:
+            lines += wrapped(_("It was still starting: “status” tells when it serves."), width, 2, WARN)
         lines.append(Content(""))
         folder = shown.folder
         for command, what in (
