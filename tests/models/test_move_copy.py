@@ -558,6 +558,53 @@ def test_a_fault_in_a_process_names_the_file(tmp_path: Path, monkeypatch: pytest
     assert t.snapshot(tmp_path / "dst") == t.snapshot(src)
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_a_small_file_that_changes_and_keeps_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
+    if not together:
+        monkeypatch.setattr(move_worker._AioQueue, "open", lambda view: None)
+    src = t.model_folder(tmp_path / "src")
+    plan = move.plan_move(t.machine(tmp_path), str(src), str(tmp_path / "dst"), env={}, sample=False)
+    config = src / "config.json"
+    config.write_bytes(bytes(reversed(config.read_bytes())))
+    os.utime(config, ns=(5, 5))
+    with pytest.raises(WizardError, match=r"config\.json changed while it was copied"):
+        move.Mover(plan).run()
+    assert not (tmp_path / "dst").exists()
+
+
+def test_a_kernel_that_refuses_or_shortens_what_is_asked_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file is then read on its own, and the copy is the same."""
+    real = move_worker._AioQueue.read
+    calls = 0
+
+    def moody(queue: move_worker._AioQueue, wanted: list[tuple[int, int, int]]) -> list[int]:
+        nonlocal calls
+        calls += 1
+        counts = real(queue, wanted)
+        return [-22 if (n + calls) % 3 == 0 else count // 2 if (n + calls) % 3 == 1 else count for n, count in enumerate(counts)]
+
+    monkeypatch.setattr(move_worker._AioQueue, "read", moody)
+    src = many_files(tmp_path / "src", 120)
+    t.run(tmp_path, src, tmp_path / "dst")
+    assert calls
+    assert t.snapshot(tmp_path / "dst") == t.snapshot(src)
+
+
+def test_names_that_share_their_content_arrive_each(tmp_path: Path) -> None:
+    src = t.model_folder(tmp_path / "src")
+    os.link(src / "config.json", src / "config-again.json")
+    wanted = t.snapshot(src)
+    t.run(tmp_path, src, tmp_path / "dst")
+    assert t.snapshot(tmp_path / "dst") == wanted
+    plan = move.plan_move(t.machine(tmp_path), str(src), str(tmp_path / "dst"), env={}, sample=False)
+    assert not move.delete_source(plan).kept
+    assert not src.exists()
+
+
 def test_processes_that_are_killed_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(move_engine, "PROCESSES_FROM", 50)
     src = many_files(tmp_path / "src", 100)

@@ -640,6 +640,10 @@ class _Helper:
         if self._process is None:
             self._worker = move_worker.Worker()
 
+    def path(self, path: str) -> str | bytes:
+        """A path as the worker takes it. Another process may think of the names' encoding otherwise: bytes do not."""
+        return path if self._process is None else os.fsencode(path)
+
     def ask(self, kind: str, rows: list[tuple[object, ...]]) -> Any:
         """The worker's answer. Raises move_worker.Failed."""
         reply: Any
@@ -734,7 +738,15 @@ class _SmallFiles:
     def _copy(self, batch: list[MoveFile], helper: _Helper) -> list[_Written]:
         data, mode = self._c.data_dir, self._c.mode
         rows: list[tuple[object, ...]] = [
-            (f.source, f"{data}/{f.rel}", f.size_bytes, f.mtime_ns, mode(f), needs_git_hash(f)) for f in batch
+            (
+                helper.path(f.source),
+                helper.path(f"{data}/{f.rel}"),
+                f.size_bytes,
+                f.mtime_ns,
+                mode(f),
+                needs_git_hash(f),
+            )
+            for f in batch
         ]
         try:
             hashes = helper.ask("copy", rows)
@@ -781,7 +793,7 @@ class _SmallFiles:
 
     def _read_back(self, batch: list[_Written], helper: _Helper) -> None:
         try:
-            past_cache = helper.ask("back", [(w.path, w.file.size_bytes, w.sha256) for w in batch])
+            past_cache = helper.ask("back", [(helper.path(w.path), w.file.size_bytes, w.sha256) for w in batch])
         except move_worker.Failed as failed:
             path = batch[failed.row].path
             if failed.what == "unequal":

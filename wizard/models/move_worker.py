@@ -34,9 +34,10 @@ _DIRECT: int = getattr(os, "O_DIRECT", 0)
 _CREATE: int = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CLOEXEC
 
 if TYPE_CHECKING:
-    CopyRow = tuple[str, str, int, int, int, bool]
-    BackRow = tuple[str, int, str]
-    ReadRow = tuple[str, int, int]  # path, size, mtime_ns or ANY_TIME
+    AnyPath = str | bytes
+    CopyRow = tuple[AnyPath, AnyPath, int, int, int, bool]
+    BackRow = tuple[AnyPath, int, str]
+    ReadRow = tuple[AnyPath, int, int]  # path, size, mtime_ns or ANY_TIME
 
 
 class Failed(Exception):
@@ -76,7 +77,7 @@ def copy_files(rows: list[CopyRow], reader: Reader) -> list[tuple[str, str]]:
     return done
 
 
-def write_copy(path: str, content: memoryview, mtime_ns: int, mode: int) -> None:
+def write_copy(path: AnyPath, content: memoryview, mtime_ns: int, mode: int) -> None:
     fd = os.open(path, _CREATE, mode)
     try:
         written = 0
@@ -178,7 +179,7 @@ def is_as_planned(fd: int, size: int, mtime_ns: int) -> bool:
     return st.st_size == size and st.st_mtime_ns == mtime_ns
 
 
-def read_source(path: str, view: memoryview, size: int, mtime_ns: int) -> bool:
+def read_source(path: AnyPath, view: memoryview, size: int, mtime_ns: int) -> bool:
     """Read a file into ``view``, which has room for more than it should hold; whether it is as it was listed."""
     fd = os.open(path, _READ)
     try:
@@ -267,7 +268,7 @@ class _AioQueue:
         return counts
 
 
-def read_back_whole(path: str, view: memoryview) -> tuple[int, bool]:
+def read_back_whole(path: AnyPath, view: memoryview) -> tuple[int, bool]:
     """Read a file from the disk into ``view``: bytes read, and whether the page cache was passed."""
     if _DIRECT:
         fd = -1
