@@ -194,10 +194,12 @@ def test_another_way_keeps_the_secrets_and_writes_its_own(records: Path) -> None
     assert kube.keys() == {"kubernetes/storage.yaml", "kubernetes/leaderworkerset.yaml", "vllm.env", "answers.toml"}
 
 
-def test_the_written_answers_give_the_same_files(records: Path) -> None:
-    first = cluster(records, 2, model=MIXTURE, run_on="nodes-ray")
+@pytest.mark.parametrize("settings", [None, {"network_gbps": 25.0, "check_reach": False, "home": "/home/alice"}])
+def test_the_written_answers_give_the_same_files(records: Path, settings: dict[str, Any] | None) -> None:
+    first = cluster(records, 2, settings=settings, model=MIXTURE, run_on="nodes-ray")
     data = texts(first)["answers.toml"].encode()
     inventory = read_inventory(data, "answers.toml", "/elsewhere")
+    assert inventory.settings == first.settings
     session = replace(session_of(inventory, model=MIXTURE), answers=Answers(file=load_answers(data, "x"), pinned=load_pinned(data)))
     again = texts(plan_cluster(session, inventory))
     for path, content in texts(first).items():

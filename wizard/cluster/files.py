@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from wizard.cluster.types import KUBERNETES, OVER_NODES, THIS, ClusterPlan
+from wizard.cluster.types import KUBERNETES, OVER_NODES, THIS, ClusterPlan, Settings
 from wizard.i18n import _
 from wizard.outputs import files as single_files
 from wizard.outputs.answers import answers_file
@@ -54,7 +54,8 @@ def cluster_answers(cluster: ClusterPlan) -> FileSpec:
     _old, _sep, rest = base.content.decode().partition("\n\n")
     lines = [f"# {line}" for line in _heading().splitlines()]
     tables: dict[str, Any] = {}
-    settings = {k: v for k, v in vars(cluster.settings).items() if v is not None and v is not False}
+    usual = vars(Settings())
+    settings = {k: v for k, v in vars(cluster.settings).items() if v != usual[k]}
     if settings:
         tables["cluster"] = settings
     text = "\n".join(lines) + "\n\n" + rest

@@ -56,7 +56,7 @@ def sized(session: Session, layout: Layout, reason: str) -> Sized:
         made = _plan_with(session, wanted)
     made = _explained(made, wanted, reason)
     traffic = traffic_per_token(made.model, layout) if made.model is not None else 0
-    return Sized(layout, replace(made, session=session), made.fit_request, made.fit, traffic, reason)
+    return Sized(layout, replace(made, session=session), made.fit_request, made.fit, traffic, reason, whole=True)
 
 
 def _plan_with(session: Session, wanted: dict[str, Value]) -> Plan:

@@ -25,7 +25,7 @@ from wizard.cluster.types import (
 )
 from wizard.errors import BadInput
 from wizard.facts import Gpu, Severity
-from wizard.i18n import _
+from wizard.i18n import _, ngettext
 from wizard.outputs.command import BASE_START_SECONDS, SLOW_READ_RATES, start_seconds
 from wizard.plan import plan as make_plan
 from wizard.plan.runtime import device_of, docker_objection
@@ -237,6 +237,13 @@ def _first_blocker(plan: Plan) -> str:
     return f"{plan.blockers[0].title} {plan.blockers[0].detail}".strip() if plan.blockers else ""
 
 
+def _why_not(entry: Sized) -> str:
+    """Why a layout does not fit."""
+    if not entry.plan.blockers and entry.offloads:
+        return _("a part of the weights would have to stay in RAM")
+    return _first_blocker(entry.plan)
+
+
 def _way_this(shape: _Shape, alone: Sized) -> Way:
     title = _("This machine, one server") if not shape.nodes else _("One node, one server")
     if alone.plan.blockers:
@@ -262,8 +269,8 @@ def _way_replicas(shape: _Shape, alone: Sized) -> tuple[Way, Sized]:
     copies = shape.copies or 2
     entry, reason = _sharing(shape, copies)
     if not entry.fits:
-        reason = _("{n} servers do not fit {gpus} GPUs").format(n=copies, gpus=shape.gpus) + ": " + _first_blocker(entry.plan)
-    return Way(REPLICAS, title, entry.fits, reason, entry, copies, needs), entry
+        reason = ngettext("{n} servers do not fit {gpus} GPU", "{n} servers do not fit {gpus} GPUs", shape.gpus).format(n=copies, gpus=shape.gpus) + ": " + _why_not(entry)
+    return Way(REPLICAS, title, entry.fits, reason, entry, copies, needs, shared_gpus=min(copies, shape.gpus)), entry
 
 
 def _smallest(shape: _Shape, most: int) -> Sized | None:
@@ -339,8 +346,8 @@ def _way_nodes(shape: _Shape, key: str, over: Sized) -> Way:
     if not shape.nodes:
         return Way(key, title, False, _("no nodes are listed"), None, 1, tuple(needs))
     version = over.plan.release.version if over.plan.release is not None else None
-    if over.plan.blockers or version is None:
-        return Way(key, title, False, _first_blocker(over.plan) or _("no release serves it"), over, 1, tuple(needs))
+    if not over.fits or version is None:
+        return Way(key, title, False, _why_not(over) or _("no release serves it"), over, 1, tuple(needs))
     if over.layout.gpus != over.layout.nodes * over.layout.gpus_per_node or (over.layout.data > 1 and over.layout.data % over.layout.nodes):
         uneven = _("{tensor} x {pipeline} x {data} do not come to the same number of GPUs on each of {nodes} nodes with {gpus}").format(
             tensor=over.layout.tensor, pipeline=over.layout.pipeline, data=over.layout.data, nodes=over.layout.nodes, gpus=over.layout.gpus_per_node
@@ -369,7 +376,7 @@ def _way_kubernetes(shape: _Shape, alone: Sized, over: Sized) -> tuple[Way, Size
     # Listed nodes hold as many pods as their GPUs allow; without nodes: one, or what the user says.
     per_node = max(1, shape.gpus // max(1, entry.layout.gpus_per_node))
     copies = shape.copies or (1 if entry.layout.nodes > 1 else len(shape.nodes) * per_node or 1)
-    reason = _("restarts, roll-outs and scaling are the cluster's work; {n} copies").format(n=copies)
+    reason = ngettext("restarts, roll-outs and scaling are the cluster's work; {n} copy", "restarts, roll-outs and scaling are the cluster's work; {n} copies", copies).format(n=copies)
     return Way(KUBERNETES, title, True, reason, entry, copies, tuple(needs)), entry
 
 

@@ -99,9 +99,18 @@ class Sized:
     result: FitResult | None
     traffic_bytes_per_token: int  # between nodes, for each token of prompt or answer; an estimate
     reason: str
+    whole: bool = False  # only what lies in the GPUs counts: nobody spreads a model to keep a part of it in RAM
+
+    @property
+    def offloads(self) -> bool:
+        """Whether a part of the weights stays in RAM though the user did not say so."""
+        asked = self.plan.session.answers.get("cpu_offload_gb") is not None
+        return self.request is not None and self.request.cpu_offload_bytes > 0 and not asked
 
     @property
     def fits(self) -> bool:
+        if self.whole and self.offloads:
+            return False
         return not self.plan.blockers and (self.result is None or self.result.fits or not self.result.certain)
 
     @property
@@ -124,9 +133,12 @@ class Way:
     copies: int = 1
     needs: tuple[str, ...] = ()  # what it asks of the machines
     recommended: bool = False
+    shared_gpus: int | None = None  # where several copies lie on one GPU: how many GPUs there are
 
     @property
     def gpus(self) -> int:
+        if self.shared_gpus is not None:
+            return self.shared_gpus
         return self.sized.layout.gpus * self.copies if self.sized is not None else 0
 
     @property

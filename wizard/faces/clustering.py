@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wizard import columns
 from wizard.errors import BadInput, WizardError
 from wizard.faces import batch, inputs, writing
-from wizard.i18n import _, sentence, stopped
+from wizard.i18n import _, ngettext, sentence, stopped
 from wizard.plain_text import printable
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def _way_text(way: Way, run_on: str) -> str:
     if not way.possible:
         lines.append(writing.wrapped(_("Not possible: {why}").format(why=way.reason or "?"), "      "))
         return "\n".join(lines) + "\n"
-    price = [_("{n} GPUs").format(n=way.gpus)]
+    price = [ngettext("{n} GPU", "{n} GPUs", way.gpus).format(n=way.gpus)] if way.gpus else []
     result = way.sized.result if way.sized is not None else None
     if result is not None:
         price.append(_("{gib:.1f} GiB of each left for the KV cache").format(gib=max(0.0, result.kv_cache_bytes.best) / GIB))
