@@ -111,6 +111,16 @@ def test_data_parallel_ranks_are_counted_up(records: Path) -> None:
     assert accepted(head, plan.plan.release.version) == accepted(worker, plan.plan.release.version) == []
 
 
+def test_the_head_does_not_start_an_api_process_for_every_rank(records: Path) -> None:
+    for run_on in ("nodes-native", "nodes-ray"):
+        plan = cluster(records, 8, settings={"shared_storage": True}, model=machines.MODEL, run_on=run_on)
+        assert plan.layout.data == 32
+        head = list(node_command(plan, 0, container=True).words)
+        assert head[head.index("--api-server-count") + 1] == "8"
+        assert "--api-server-count" not in node_command(plan, 1, container=True).words
+        assert accepted(head, plan.plan.release.version) == []
+
+
 def test_ray_waits_for_all_nodes_and_joins_the_head(records: Path) -> None:
     files = texts(planned(records, 8, "nodes-ray"))
     head, worker = files["n1/launch.sh"], files["n8/launch.sh"]
@@ -323,6 +333,10 @@ def test_the_production_stack_renders_our_values(records: Path, model: str, stor
     jsonschema.validate(values, json.loads((DATA / "stack" / "values.schema.json").read_text()))
     with Chart.load(str(DATA / "stack")) as chart:
         rendered = chart.render(values, name="x", namespace="vllm")
+        values["servingEngineSpec"]["modelSpec"][0]["keda"]["enabled"] = True
+        scaled = [d for text in chart.render(values, name="x", namespace="vllm").values() for d in documents(text) if d and d["kind"] == "ScaledObject"]
+    assert [(s["spec"]["minReplicaCount"], s["spec"]["maxReplicaCount"]) for s in scaled] == [(1, 2)]
+    assert scaled[0]["spec"]["triggers"]
     parts = [d for text in rendered.values() for d in documents(text) if d]
     for part in parts:
         kubernetes_validate.validate(part, "1.34", strict=False)

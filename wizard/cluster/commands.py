@@ -9,6 +9,7 @@ from wizard.i18n import _
 
 MASTER_PORT = 29501  # vLLM's own default for --master-port
 RPC_PORT = 13345  # any free port; the one that vLLM's documentation takes
+MOST_API_SERVERS = 8
 RAY_PORT = 6379  # Ray's own default
 # Known to work with vLLM 0.18 and later (a start was seen with 0.32.0); every node needs the very same.
 RAY_VERSION = "2.54.0"
@@ -84,6 +85,8 @@ def native_words(cluster: ClusterPlan, rank: int) -> tuple[list[str], dict[str, 
         words = ["--data-parallel-size-local", str(layout.data_local), "--data-parallel-address", head, "--data-parallel-rpc-port", str(RPC_PORT)]
         reasons["--data-parallel-size-local"] = _("of {all} ranks, so many run on this node").format(all=layout.data)
         reasons["--data-parallel-address"] = _("the head, which hands out the requests")
+        if rank == 0:
+            words += api_servers(cluster, reasons)
         if rank:
             words += ["--data-parallel-start-rank", str(rank * layout.data_local)]
             reasons["--data-parallel-start-rank"] = _("the ranks before it run on the nodes before this one")
@@ -98,15 +101,27 @@ def native_words(cluster: ClusterPlan, rank: int) -> tuple[list[str], dict[str, 
     return words, reasons
 
 
+def api_servers(cluster: ClusterPlan, reasons: dict[str, str]) -> list[str]:
+    """The head's API processes: newer releases start one for each rank, however many there are."""
+    release = cluster.plan.release
+    if cluster.layout.data <= MOST_API_SERVERS or release is None or release.option("--api-server-count") is None:
+        return []
+    if "--api-server-count" in cluster.plan.argv:
+        return []
+    reasons["--api-server-count"] = _("vLLM would start one for each of {n} ranks on the head").format(n=cluster.layout.data)
+    return ["--api-server-count", str(MOST_API_SERVERS)]
+
+
 def ray_words(cluster: ClusterPlan, rank: int) -> tuple[list[str], dict[str, str]]:
     """The options that make vLLM start its workers through Ray."""
     layout = cluster.layout
     if layout.data > 1:
         words = ["--data-parallel-backend", "ray", "--data-parallel-size-local", str(layout.data_local)]
-        return words, {
+        reasons = {
             "--data-parallel-backend": _("Ray starts the ranks on the other nodes"),
             "--data-parallel-size-local": _("of {all} ranks, so many run on the head").format(all=layout.data),
         }
+        return [*words, *api_servers(cluster, reasons)], reasons
     return ["--distributed-executor-backend", "ray"], {"--distributed-executor-backend": _("Ray starts the workers on the other nodes")}
 
 
