@@ -100,3 +100,24 @@ def test_plan_shows_the_way_that_was_answered(records: Path, capsys: pytest.Capt
     shown = json.loads(capsys.readouterr().out)
     assert shown["run_on"] == "kubernetes"
     assert [f["path"] for f in shown["files"]][:2] == ["kubernetes/storage.yaml", "kubernetes/deployment.yaml"]
+
+
+async def test_the_full_screen_walk_offers_it_with_this_machine_first(tmp_path: Path) -> None:
+    from tests.faces.tui_play import app_on, ready
+
+    app = app_on("native-rtx5090", tmp_path / "out")
+    async with app.run_test(size=(120, 50)) as pilot:
+        await ready(app, pilot)
+        app.walk.visited.update(s.id for s in app.walk.steps())
+        app.walk_screen.go_to("runtime")
+        await ready(app, pilot)
+        field = app.walk_screen.view.field_of("run_on")
+        assert field is not None
+        assert field.display
+        assert field.shown == "this"
+        app.walk.answer("run_on", "kubernetes")
+        assert app.walk.plan is not None
+        assert app.walk.plan.value("run_on") == "kubernetes"
+        app.walk.answer("run_on", "this")
+        assert app.walk.plan.decision("run_on") is None
+        assert "run_on" not in app.walk.answers.flat()

@@ -101,7 +101,7 @@ class Field(Widget):
         if isinstance(self.control, (Chooser, Cycler, MultiChooser)):
             self.control.set_choices(choices_of(self.question, plan))
         if not touched and not self.question.secret:
-            self.put(plan.value(self.question.key))
+            self.put(self.question.current(plan))
         self.say(walk)
         self.place(width)
 
@@ -134,7 +134,7 @@ class Field(Widget):
             decision = plan.decision(self.question.key)
             self.note = decision.reason if decision is not None else ""
             if self.question.kind == "choice" and self.compact:
-                value = str(plan.value(self.question.key))
+                value = str(self.question.current(plan))
                 choice = next((c for c in choices_of(self.question, plan) if c.value == value), None)
                 if choice is not None and choice.against:
                     self.note = f"{self.note} {choice.against}".strip()

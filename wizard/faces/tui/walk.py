@@ -84,10 +84,12 @@ class Walk:
         """What the plan decides for ``key`` when it is not answered."""
         if self.session is None or self.plan is None:
             return None
+        question = QUESTIONS.get(key)
+        default = question.default if question is not None else None
         if self.answers.get(key) is None:
-            decided: Value | None = self.plan.value(key)
+            decided: Value | None = self.plan.value(key, default)
             return decided
-        value: Value | None = self._plan(self.session.forget(key)).value(key)
+        value: Value | None = self._plan(self.session.forget(key)).value(key, default)
         return value
 
     def answer(self, key: str, value: Value) -> bool:
