@@ -246,6 +246,8 @@ def test_secrets_are_references_and_a_key_is_not_optional(records: Path) -> None
     found = {e["name"]: e["valueFrom"]["secretKeyRef"] for e in container["env"] if "valueFrom" in e}
     assert found["VLLM_API_KEY"]["optional"] is False
     assert found["HF_TOKEN"]["optional"] is True
+    assert "kubernetes_open" not in {w.code for w in plan.warnings}
+    assert "kubernetes_open" in {w.code for w in planned(records, 1, "kubernetes").warnings}
     assert any("create secret generic" in c and "--from-env-file" in c for s in plan.after for c in s.commands)
 
 

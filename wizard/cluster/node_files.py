@@ -27,6 +27,8 @@ from wizard.outputs.spec import FileSpec
 from wizard.plan.sizing import usable_gpus
 from wizard.plan_types import Plan
 
+# The head opens its port before it loads the model, but perhaps after it has fetched the image.
+WAIT_S = 3600
 INTERFACE_VARIABLE = "VLLM_CLUSTER_INTERFACE"
 
 
@@ -63,7 +65,7 @@ def node_script(cluster: ClusterPlan, rank: int) -> str:
     lines = ["#!/usr/bin/env bash", *_heading(cluster, rank), "", "set -euo pipefail", "", *single._helpers(plan)]
     lines.append(f"own={node.address}")
     if not command.is_head:
-        lines += [f"node={bash_word(node.name)}", f"head={cluster.head.address}", f"head_port={command.wait_port}", f"limit={cluster.start_s}"]
+        lines += [f"node={bash_word(node.name)}", f"head={cluster.head.address}", f"head_port={command.wait_port}", f"limit={min(cluster.start_s, WAIT_S)}"]
     lines += [*_interface(cluster, rank), *_settings(cluster, plan, command), *_checks(cluster, plan, command)]
     if not command.is_head:
         lines += _wait()
@@ -137,7 +139,7 @@ def _settings(cluster: ClusterPlan, plan: Plan, command: NodeCommand) -> list[st
             out.append(f"export {key}={bash_word(value)}")
         out += [f"export {name}={value}" for name, value in network_variables()]
     if cluster.run_on == RAY:
-        script = ray_head_script(len(cluster.nodes), cluster.start_s) if command.is_head else ray_worker_script(cluster.head.address)
+        script = ray_head_script(len(cluster.nodes), min(cluster.start_s, WAIT_S)) if command.is_head else ray_worker_script(cluster.head.address)
         out += ["", *wrap_comment(_("What runs instead of vllm serve alone: Ray first, which brings the nodes together."))]
         out += ["read -r -d '' ray_script <<'RAY' || true", *script.splitlines(), "RAY"]
     return [*out, ""]
@@ -381,7 +383,7 @@ def node_compose(cluster: ClusterPlan, rank: int) -> str:
         service["build"] = Noted({"dockerfile_inline": "\n".join(ray_dockerfile(cluster)) + "\n"}, _("This release's image has no Ray."))
     service["container_name"] = container_name(plan)
     if ray:
-        script = ray_head_script(len(cluster.nodes), cluster.start_s) if rank == 0 else ray_worker_script(cluster.head.address)
+        script = ray_head_script(len(cluster.nodes), min(cluster.start_s, WAIT_S)) if rank == 0 else ray_worker_script(cluster.head.address)
         service["entrypoint"] = Noted(["bash", "-c", script, "vllm-ray"], _("Ray first, which brings the nodes together."))
     service |= {
         "command": noted_words(words, reasons),

@@ -455,6 +455,13 @@ def _stand_in_home(chosen: str, nodes: tuple[Node, ...], plan: Plan, settings: S
 
 def _more_warnings(chosen: str, entry: Sized, settings: Settings) -> list[Notice]:
     out = []
+    if chosen == KUBERNETES and entry.plan.value("access") != "network":
+        out.append(
+            Notice(
+                "kubernetes_open", Severity.WARNING, _("Every pod of the cluster can use the server without a key."),
+                _("Add --set access=network: a key is then made and asked for."),
+            )
+        )  # fmt: skip
     if chosen in OVER_NODES:
         out.append(
             Notice(
