@@ -188,12 +188,12 @@ class WalkScreen(Screen[None]):
 
     def show(self) -> None:
         """Bring every zone up to date with the plan."""
-        if not self.is_mounted:
-            return
+        if not self.is_mounted or not self.is_attached or not self.query("#footer"):
+            return  # it does not stand yet, or is being taken down
         walk = self.walk
         view = self.view
         with self.app.batch_update():
-            if view is not None and view.is_mounted:
+            if view is not None and view.is_mounted and view.children:
                 if isinstance(view, ReviewView):
                     view.moved = self.wizard.moved()
                     view.may_start = self.wizard.may_start()
