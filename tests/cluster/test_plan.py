@@ -75,6 +75,15 @@ def test_the_users_own_layout_is_kept(records: Path) -> None:
     assert odd.blockers
 
 
+def test_tensor_parallelism_over_nodes_is_possible_and_its_price_is_told(records: Path) -> None:
+    plan = cluster(records, 2, model=DENSE, tensor_parallel_size=8)
+    assert plan.blockers == ()
+    assert (plan.layout.tensor, plan.layout.pipeline) == (8, 1)
+    stages = cluster(records, 2, model=DENSE)
+    assert plan.sized.traffic_bytes_per_token > 50 * stages.sized.traffic_bytes_per_token
+    assert plan.layout.spans_nodes
+
+
 def test_what_fits_nowhere_is_said_with_its_reason(records: Path) -> None:
     plan = cluster(records, 1, model=DENSE, run_on="nodes-native")
     assert "does_not_fit" in {b.code for b in plan.blockers}

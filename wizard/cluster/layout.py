@@ -114,13 +114,17 @@ def traffic_per_token(info: ModelInfo, layout: Layout) -> int:
     """Bytes that cross between nodes for one token: estimated from the shapes, without headers and retries.
 
     A stage hands over its hidden state and residual. Expert parallelism gathers every token's hidden state to all
-    ranks and scatters the sums back, once in each mixture layer (vLLM's default all-to-all backend).
+    ranks and scatters the sums back, once in each mixture layer (vLLM's default all-to-all backend). Tensor parallelism
+    that a user stretches over nodes adds up two hidden states in each layer, around a ring of all nodes, twice.
     """
     if layout.nodes <= 1:
         return 0
     hidden = (info.hidden_size or 0) * ACTIVATION_BYTES
     crossings = min(layout.pipeline, layout.nodes) - 1
     total = crossings * STAGE_TENSORS * hidden
+    if layout.tensor > layout.gpus_per_node:
+        ring = -(-layout.tensor // layout.gpus_per_node)
+        total += 2 * 2 * ring * hidden * (info.num_layers or 0)
     if layout.expert_parallel:
         total += 2 * (layout.nodes - 1) * hidden * (info.num_layers or 0)
     return total

@@ -25,7 +25,7 @@ from wizard.cluster.types import (
 )
 from wizard.errors import BadInput
 from wizard.facts import Gpu, Severity
-from wizard.i18n import _, ngettext
+from wizard.i18n import _, ngettext, sentence, sentences
 from wizard.outputs.command import BASE_START_SECONDS, SLOW_READ_RATES, start_seconds
 from wizard.plan import plan as make_plan
 from wizard.plan.runtime import device_of, docker_objection
@@ -234,7 +234,7 @@ def _ways(shape: _Shape, listed: int) -> tuple[tuple[Way, ...], dict[str, Sized]
 
 
 def _first_blocker(plan: Plan) -> str:
-    return f"{plan.blockers[0].title} {plan.blockers[0].detail}".strip() if plan.blockers else ""
+    return sentences(sentence(plan.blockers[0].title), plan.blockers[0].detail) if plan.blockers else ""
 
 
 def _why_not(entry: Sized) -> str:

@@ -86,7 +86,7 @@ class Layout:
     @property
     def spans_nodes(self) -> bool:
         """Whether one copy of the model lies on several nodes."""
-        return self.nodes > 1 and (self.pipeline > 1 or self.expert_parallel)
+        return self.nodes > 1 and (self.pipeline > 1 or self.expert_parallel or self.tensor > self.gpus_per_node)
 
 
 @dataclass(frozen=True)
