@@ -133,6 +133,23 @@ def test_ray_waits_for_all_nodes_and_joins_the_head(records: Path) -> None:
     assert files["n1/launch.sh"].count("ray[cgraph]==") == files["n8/launch.sh"].count("ray[cgraph]==") == 1
 
 
+def test_ray_does_not_outlive_a_server_without_a_container(records: Path, tmp_path: Path) -> None:
+    plan = cluster(records, 2, model=DENSE, run_on="nodes-ray", runtime="local")
+    write(plan, tmp_path)
+    script = (tmp_path / "n1/launch.sh").read_text()
+    ray = script.partition("<<'RAY' || true\n")[2].partition("\nRAY\n")[0]
+    log = tmp_path / "log"
+    for name in ("ray", "vllm", "python3"):
+        fake = tmp_path / "bin" / name
+        fake.parent.mkdir(exist_ok=True)
+        fake.write_text(f"#!/bin/sh\necho {name} \"$1\" >> {log}\n")
+        fake.chmod(0o755)
+    subprocess.run(["bash", "-c", ray, "vllm-ray", "model"], check=True, env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "VLLM_HOST_IP": "10.0.0.1"})
+    assert log.read_text().splitlines() == ["ray start", "python3 -c", "vllm serve", "ray stop"]
+    judged = subprocess.run([tool("shellcheck"), str(tmp_path / "n1/launch.sh"), str(tmp_path / "n2/launch.sh")], capture_output=True, text=True)
+    assert judged.returncode == 0, judged.stdout
+
+
 def test_a_release_with_ray_in_its_image_is_taken_as_it_is(records: Path) -> None:
     files = texts(cluster(records, 2, model=DENSE, release="0.10.2", run_on="nodes-ray"))
     assert "docker build" not in files["n1/launch.sh"]

@@ -125,16 +125,16 @@ def ray_words(cluster: ClusterPlan, rank: int) -> tuple[list[str], dict[str, str
     return ["--distributed-executor-backend", "ray"], {"--distributed-executor-backend": _("Ray starts the workers on the other nodes")}
 
 
-def ray_head_script(nodes: int, limit_s: int) -> str:
-    """Bash for the head: starts Ray, waits until all nodes have joined, then serves with the arguments it is given."""
-    return "\n".join(
-        (
-            "set -e",
-            f'ray start --head --node-ip-address="$VLLM_HOST_IP" --port={RAY_PORT} --include-dashboard=false --disable-usage-stats',
-            f"python3 -c '{RAY_WAIT}' {nodes} {limit_s}",
-            'exec vllm serve "$@"',
-        )
-    )
+def ray_head_script(nodes: int, limit_s: int, *, container: bool = True) -> str:
+    """Bash for the head: starts Ray, waits until all nodes have joined, then serves with the arguments it is given.
+
+    A container ends with its server; outside of one Ray's own processes would stay, so they are stopped.
+    """
+    start = f'ray start --head --node-ip-address="$VLLM_HOST_IP" --port={RAY_PORT} --include-dashboard=false --disable-usage-stats'
+    wait = f"python3 -c '{RAY_WAIT}' {nodes} {limit_s}"
+    if container:
+        return "\n".join(("set -e", start, wait, 'exec vllm serve "$@"'))
+    return "\n".join(("set -e", "trap 'ray stop >/dev/null 2>&1' EXIT", start, wait, 'vllm serve "$@"'))
 
 
 def ray_worker_script(head: str) -> str:

@@ -139,7 +139,8 @@ def _settings(cluster: ClusterPlan, plan: Plan, command: NodeCommand) -> list[st
             out.append(f"export {key}={bash_word(value)}")
         out += [f"export {name}={value}" for name, value in network_variables()]
     if cluster.run_on == RAY:
-        script = ray_head_script(len(cluster.nodes), min(cluster.start_s, WAIT_S)) if command.is_head else ray_worker_script(cluster.head.address)
+        head = ray_head_script(len(cluster.nodes), min(cluster.start_s, WAIT_S), container=plan.runtime == "docker")
+        script = head if command.is_head else ray_worker_script(cluster.head.address)
         out += ["", *wrap_comment(_("What runs instead of vllm serve alone: Ray first, which brings the nodes together."))]
         out += ["read -r -d '' ray_script <<'RAY' || true", *script.splitlines(), "RAY"]
     return [*out, ""]
