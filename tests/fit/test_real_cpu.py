@@ -46,6 +46,11 @@ CASES: dict[str, dict[str, Any]] = {
         "sliding_window": 256, "query_pre_attn_scalar": 64, "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
         "layer_types": ["sliding_attention", "full_attention"] * 2 + ["sliding_attention"], "tie_word_embeddings": True,
     },
+    "sinks": {
+        **SMALL, "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "num_hidden_layers": 4, "num_key_value_heads": 2, "head_dim": 64,
+        "sliding_window": 128, "layer_types": ["sliding_attention", "full_attention"] * 2, "num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": True,
+        "swiglu_limit": 7.0,
+    },
     "latent": {
         **SMALL, "architectures": ["DeepseekV2ForCausalLM"], "model_type": "deepseek_v2", "num_hidden_layers": 3, "num_key_value_heads": 4, "kv_lora_rank": 512,
         "q_lora_rank": None, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "moe_intermediate_size": 128, "n_routed_experts": 8,
