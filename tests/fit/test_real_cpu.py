@@ -63,6 +63,11 @@ CASES: dict[str, dict[str, Any]] = {
         "mamba_expand": 2, "mamba_chunk_size": 256, "shared_intermediate_size": 256, "num_local_experts": 0, "num_experts_per_tok": 0, "position_embedding_type": "rope",
         "attention_multiplier": 0.1, "embedding_multiplier": 1.0, "logits_scaling": 1.0, "residual_multiplier": 1.0, "normalization_function": "rmsnorm",
     },
+    "states in 32 bit": {
+        **SMALL, "architectures": ["NemotronHForCausalLM"], "model_type": "nemotron_h", "num_hidden_layers": 4, "hybrid_override_pattern": "M-M*", "num_key_value_heads": 2,
+        "head_dim": 64, "attention_head_dim": 64, "mamba_num_heads": 8, "mamba_head_dim": 64, "n_groups": 1, "ssm_state_size": 64, "conv_kernel": 4, "expand": 2,
+        "mlp_hidden_act": "relu2", "mamba_hidden_act": "silu", "use_mamba_kernels": False, "layer_norm_epsilon": 1e-5, "chunk_size": 256,
+    },
     "delta net": {
         **SMALL, "architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", "num_hidden_layers": 4, "num_key_value_heads": 1, "head_dim": 64,
         "moe_intermediate_size": 128, "shared_expert_intermediate_size": 128, "num_experts": 8, "num_experts_per_tok": 2, "decoder_sparse_step": 1, "mlp_only_layers": [],
