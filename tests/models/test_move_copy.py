@@ -532,7 +532,7 @@ def test_many_small_files_go_through_processes(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(move_engine.subprocess, "Popen", noted)
     t.run(tmp_path, src, tmp_path / "dst")
     assert t.snapshot(tmp_path / "dst") == t.snapshot(src)
-    assert 2 <= len(started) <= move_engine.MAX_SMALL_WORKERS
+    assert len(started) == move_engine.SMALL_WORKERS
 
 
 def test_without_processes_threads_do_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,10 +32,12 @@ from wizard.models.move_engine import (
     Control,
     Copier,
     Counters,
+    Helper,
     Task,
     lanes_for,
     needs_git_hash,
     new_git_hasher,
+    start_helpers,
     target_error,
 )
 from wizard.models.move_finish import (
@@ -139,6 +141,8 @@ class Mover:
         self._samples: deque[tuple[float, int]] = deque()
         self._reported = 0.0
         self._paused_shown = False
+        self._helpers: list[Helper] = []
+        self._from_windows = plan.src_mount in ("windows-drive", "network")
 
     def pause(self) -> None:
         """Stop reading after what is under way; :meth:`run` keeps waiting."""
@@ -195,14 +199,19 @@ class Mover:
         except OSError as error:
             raise target_error(work, error) from error
         with record.DestinationLock(work) as self._lock:
-            record.remember(work)
             manifest = record.load_manifest(work)
             if manifest is not None and self._was_done(manifest):
                 return self._already_done(manifest)
+            # They get ready while the record is written.
+            self._helpers = start_helpers(plan.files, self._from_windows, self._control, self._lock.fileno())
+            record.remember(work)
             try:
                 return self._copy_and_switch(manifest)
             except OSError as error:
                 raise target_error(error.filename or plan.dst, error) from error
+            finally:
+                for helper in self._helpers:
+                    helper.close()
 
     def _was_done(self, manifest: record.Manifest) -> bool:
         """The same files were moved here before, perhaps by another process since the plan was made."""
@@ -355,14 +364,17 @@ class Mover:
             journal,
             self._control,
             self._counters,
-            from_windows=self.plan.src_mount in ("windows-drive", "network"),
+            from_windows=self._from_windows,
             watch=self._watch_space,
             lanes=lanes_for(self.plan.rate_bytes_per_s, os.cpu_count() or 1),
-            lock_fd=self._lock.fileno() if self._lock is not None else None,
+            helpers=self._helpers,
         )
+        self._helpers = []
         try:
             copier.run(self._tick, self._interval_s)
         finally:
+            for helper in copier.helpers:
+                helper.close()
             for task in large:
                 task.close()
         return copier.proven

@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ BUFFERS = 10  # blocks on their way, in each line
 READERS = 2
 SLOW_READERS = 4  # a Windows drive answers each request late: keep more of them under way
 FAST_SOURCE_BYTES_PER_S = 600e6  # from here on one hash is what limits: two files at once
-MAX_SMALL_WORKERS = 4  # each has many requests under way: what they share out is the hashing, one core each
+SMALL_WORKERS = 4  # two read the source while two read back: neither disk waits for the other
 SLOW_SMALL_WORKERS = 8  # where each request travels to Windows or over a network
 PROCESSES_FROM = 200  # so many small files are worth processes of their own
 SMALL_BATCH = 512  # small files that are flushed together
@@ -176,9 +176,10 @@ class Copier:
         from_windows: bool,
         watch: Callable[[], None],
         lanes: int = 1,
-        lock_fd: int | None = None,
+        helpers: Sequence[Helper] = (),
     ) -> None:
-        self.lock_fd = lock_fd
+        """``helpers``: processes that were started for small files; fewer than workers: the rest is done here."""
+        self.helpers = list(helpers)
         self._lanes = lanes
         self._small = deque(small)
         self._large = large
@@ -262,10 +263,15 @@ class Copier:
 
     @property
     def small_workers(self) -> int:
-        return SLOW_SMALL_WORKERS if self._from_windows else max(2, min(MAX_SMALL_WORKERS, os.cpu_count() or 1))
+        return small_workers(self._from_windows)
 
     def mode(self, file: MoveFile) -> int:
         return mode_for(file.mode, self._from_windows, self._umask)
+
+
+def small_workers(from_windows: bool) -> int:
+    """How many small files' workers there are."""
+    return SLOW_SMALL_WORKERS if from_windows else SMALL_WORKERS
 
 
 def lanes_for(rate_bytes_per_s: float | None, cores: int) -> int:
@@ -619,7 +625,7 @@ class _Written(NamedTuple):
 _START = "import sys; sys.path.append(sys.argv[1]); import move_worker; move_worker.main()"
 
 
-class _Helper:
+class Helper:
     """Does the work on small files for one thread: in a process of its own, or right here."""
 
     def __init__(self, control: Control, lock_fd: int | None) -> None:
@@ -678,6 +684,14 @@ class _Helper:
                 self._process.kill()
 
 
+def start_helpers(files: Sequence[MoveFile], from_windows: bool, control: Control, lock_fd: int | None) -> list[Helper]:
+    """Processes for the small files among ``files``; none when there are few. Close what is not used."""
+    small = sum(1 for f in files if f.size_bytes <= SMALL)
+    if small < PROCESSES_FROM or lock_fd is None:
+        return []
+    return [Helper(control, lock_fd) for _n in range(small_workers(from_windows))]
+
+
 class _SmallFiles:
     """The pool of workers for small files: copy many, flush them together, read them back."""
 
@@ -689,29 +703,33 @@ class _SmallFiles:
         self._copying = 0  # workers inside a copy
         self._flushing = False
         self._state = threading.Condition()
-        self._own_processes = len(files) >= PROCESSES_FROM
+        self._verifying = 0  # workers that read back
+        self._workers = min(copier.small_workers, len(files))
 
     def start(self, threads: list[threading.Thread]) -> None:
-        workers = min(self._c.small_workers, len(self._files))
-        for n in range(workers):
+        for n in range(self._workers):
             self._c.spawn(threads, self._work, f"small-{n}")
         self._c.spawn(threads, self._flush, "flush")
 
     def _work(self) -> None:
-        helper = _Helper(self._c.control, self._c.lock_fd if self._own_processes else None)
+        with self._state:
+            helper = self._c.helpers.pop() if self._c.helpers else None
+        helper = helper or Helper(self._c.control, None)
         try:
             self._work_with(helper)
         finally:
             helper.close()
 
-    def _work_with(self, helper: _Helper) -> None:
+    def _work_with(self, helper: Helper) -> None:
         while True:
             self._c.control.gate()
             batch: list[MoveFile] = []
             back: list[_Written] = []
             with self._state:
-                if self._to_verify:
+                # Half of the workers keep the source busy as long as there is something to read.
+                if self._to_verify and (not self._files or 2 * self._verifying < self._workers):
                     back = self._to_verify.popleft()
+                    self._verifying += 1
                 elif self._files:
                     amount = 0
                     while self._files and len(batch) < 32 and amount < 2 * SMALL:
@@ -726,6 +744,8 @@ class _SmallFiles:
                     return
             if back:
                 self._read_back(back, helper)
+                with self._state:
+                    self._verifying -= 1
                 continue
             self._c.counters.current = batch[0].rel
             done = self._copy(batch, helper)
@@ -735,7 +755,7 @@ class _SmallFiles:
                 if len(self._written) >= SMALL_BATCH or not self._files:
                     self._state.notify_all()
 
-    def _copy(self, batch: list[MoveFile], helper: _Helper) -> list[_Written]:
+    def _copy(self, batch: list[MoveFile], helper: Helper) -> list[_Written]:
         data, mode = self._c.data_dir, self._c.mode
         rows: list[tuple[object, ...]] = [
             (
@@ -791,7 +811,7 @@ class _SmallFiles:
                 self._flushing = False
                 self._state.notify_all()
 
-    def _read_back(self, batch: list[_Written], helper: _Helper) -> None:
+    def _read_back(self, batch: list[_Written], helper: Helper) -> None:
         try:
             past_cache = helper.ask("back", [(helper.path(w.path), w.file.size_bytes, w.sha256) for w in batch])
         except move_worker.Failed as failed:
