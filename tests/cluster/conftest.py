@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,21 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     machines.node(folder, "fast", machines.address_of(0), gpu="NVIDIA H100 80GB HBM3", total_mib=81559, capability="9.0", gpus=8, nvlink=True)
     machines.node(folder, "pings", machines.address_of(0), pings={machines.address_of(1): False, machines.address_of(2): True})
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _few_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models that these tests name: comparing all others takes most of a plan's time."""
+    from wizard import recipes
+
+    real = recipes.load
+
+    def load(extra: Any = ()) -> Any:
+        book = real(extra)
+        kept = [book.find(m) for m in (DENSE, MIXTURE, machines.MODEL, "Qwen/Qwen3-8B")]
+        return replace(book, recipes=tuple({id(hit[0]): hit[0] for hit in kept if hit is not None}.values()))
+
+    monkeypatch.setattr(recipes, "load", load)
 
 
 def rows(records: Path, count: int) -> list[tuple[str, str, Any]]:
