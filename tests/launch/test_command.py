@@ -112,6 +112,18 @@ def test_ctrl_c_while_starting_and_leaving_it_running(folder, monkeypatch):
     child.expect("Stopped before it was ready")
     child.wait()
     assert child.exitstatus == 130
+    child = terminal(folder)
+    child.expect("Engine start")
+    child.sendintr()
+    child.expect("Stop the server")
+    child.sendline("d")
+    child.expect("goes on in the background")
+    child.wait()
+    assert child.exitstatus == 0
+    kept = record.load(record.record_id(folder))
+    assert processes.is_alive(kept.leader)
+    assert wizard("stop").returncode == 0
+    assert not processes.is_alive(kept.leader)
     monkeypatch.setenv("FAKE_MODE", "")
     child = terminal(folder)
     child.expect("It serves until")

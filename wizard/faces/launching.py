@@ -91,6 +91,7 @@ def launch(args: argparse.Namespace) -> int:
             way=detach.ways(target, host)[0] if args.detach else "script",
             cancelled=interrupts.cancelled,
             hurry=interrupts.hurry,
+            leaves=interrupts.wants_detach,
             repair=not args.no_repair,
         )
         try:
@@ -103,6 +104,12 @@ def launch(args: argparse.Namespace) -> int:
 def _after(args: argparse.Namespace, result: Result, screen: _Screen, interrupts: Interrupts, host: Host) -> int:
     current = result.launch
     if not result.outcome.ok:
+        if result.outcome.state == "stopped" and interrupts.wants_detach():
+            # Left before it was ready: "status" tells when it is.
+            screen.say(background_words(current))
+            if args.json:
+                _print_json(result)
+            return 0
         if args.json:
             _print_json(result)
         else:

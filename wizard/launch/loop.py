@@ -70,12 +70,13 @@ def launch(
     way: str = "script",
     cancelled: Callable[[], bool] = lambda: False,
     hurry: Callable[[], bool] = lambda: False,
+    leaves: Callable[[], bool] = lambda: False,
     repair: bool = True,
     max_starts: int = repairs.MAX_STARTS,
 ) -> Result:
     """Start ``target`` until it is ready or there is nothing left to try. ``plan`` and ``session`` are needed for
-    repairs. ``cancelled`` ends it (the server is stopped), ``hurry`` kills what does not stop. Raises WizardError
-    when nothing can be started."""
+    repairs. ``cancelled`` ends it: the server is stopped, or, where ``leaves`` says so, goes on without this
+    program; ``hurry`` kills what does not stop. Raises WizardError when nothing can be started."""
     callbacks, asks = callbacks or Callbacks(), asks or Asks()
     tried: set[str] = set()
     tries: list[Try] = []
@@ -86,7 +87,7 @@ def launch(
         current.start()
         try:
             asks.on_start(current, number)
-            outcome = _run(current, result, host, cancelled, hurry)
+            outcome = _run(current, result, host, cancelled, hurry, leaves)
         except BaseException:
             # A terminal that went away, say: the server must not go on without anybody who knows of it.
             current.abandon(hurry)
@@ -114,14 +115,24 @@ def launch(
     return Result(current, outcome, plan, session, tries=tries)
 
 
-def _run(current: Launch, result: Result, host: Host, cancelled: Callable[[], bool], hurry: Callable[[], bool]) -> Outcome:
+def _run(
+    current: Launch,
+    result: Result,
+    host: Host,
+    cancelled: Callable[[], bool],
+    hurry: Callable[[], bool],
+    leaves: Callable[[], bool],
+) -> Outcome:
     """From the start to a proven server (``result`` is filled), or how it ended."""
     outcome = current.wait(cancelled)
     if outcome.ok:
         result.checks = current.prove(cancelled)
         outcome = _died_of_it(current, result.checks, cancelled) or outcome
     elif outcome.state == "stopped":
-        current.stop(hurry)
+        if leaves():
+            current.leave_running()
+        else:
+            current.stop(hurry)
     result.outcome = outcome
     if outcome.ok or outcome.state == "stopped":
         current.attempt(outcome)

@@ -100,7 +100,7 @@ class LaunchScreen(WholeScreen):
 
     def buttons(self) -> Iterator[PushButton]:
         for name, label in (
-            ("apply", _("Apply and start again")), ("diff", _("Show the diff")), ("decline", _("Not")),
+            ("apply", _("Apply and start again")), ("diff", _("Show the diff")), ("decline", _("Leave it")),
             ("curl", _("Copy curl")), ("python", _("Copy Python")), ("leave", _("Leave it running")), ("stop", _("Stop")),
             ("again", _("Start again")), ("diagnosis", _("Diagnosis")), ("finish", _("Finish")), ("back", _("Back")),
         ):  # fmt: skip
@@ -194,7 +194,7 @@ class LaunchScreen(WholeScreen):
         keys: list[Key] = [("Enter", label, "default")] if label else []
         keys.append(("L", _("Log"), "log"))
         if self.shown.live:
-            keys.append(("^C", _("Not") if self.shown.state == "asking" else _("Stop"), "app.leave_hint"))
+            keys.append(("^C", _("Leave it") if self.shown.state == "asking" else _("Stop"), "app.leave_hint"))
         else:
             keys.append(("Esc", _("Back"), "leave"))
         keys.append(("F1", _("Help"), "help"))
