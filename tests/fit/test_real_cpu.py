@@ -68,6 +68,11 @@ CASES: dict[str, dict[str, Any]] = {
         "head_dim": 64, "attention_head_dim": 64, "mamba_num_heads": 8, "mamba_head_dim": 64, "n_groups": 1, "ssm_state_size": 64, "conv_kernel": 4, "expand": 2,
         "mlp_hidden_act": "relu2", "mamba_hidden_act": "silu", "use_mamba_kernels": False, "layer_norm_epsilon": 1e-5, "chunk_size": 256,
     },
+    "first states": {
+        **SMALL, "architectures": ["JambaForCausalLM"], "model_type": "jamba", "num_hidden_layers": 4, "num_key_value_heads": 2, "attn_layer_period": 4,
+        "attn_layer_offset": 2, "expert_layer_period": 2, "expert_layer_offset": 1, "num_experts": 4, "num_experts_per_tok": 2, "mamba_d_state": 16, "mamba_d_conv": 4,
+        "mamba_expand": 2, "mamba_dt_rank": 16, "mamba_conv_bias": True, "mamba_proj_bias": False, "use_mamba_kernels": False,
+    },
     "delta net": {
         **SMALL, "architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", "num_hidden_layers": 4, "num_key_value_heads": 1, "head_dim": 64,
         "moe_intermediate_size": 128, "shared_expert_intermediate_size": 128, "num_experts": 8, "num_experts_per_tok": 2, "decoder_sparse_step": 1, "mlp_only_layers": [],
