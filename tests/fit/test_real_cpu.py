@@ -51,6 +51,13 @@ CASES: dict[str, dict[str, Any]] = {
         "sliding_window": 128, "layer_types": ["sliding_attention", "full_attention"] * 2, "num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": True,
         "swiglu_limit": 7.0,
     },
+    "shared": {
+        **SMALL, "architectures": ["Gemma3nForCausalLM"], "model_type": "gemma3n_text", "num_hidden_layers": 6, "num_key_value_heads": 2, "head_dim": 64,
+        "sliding_window": 256, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 3,
+        "hidden_size_per_layer_input": 32, "vocab_size_per_layer_input": 1024, "laurel_rank": 16, "altup_num_inputs": 4, "altup_active_idx": 0,
+        "altup_correct_scale": True, "altup_coef_clip": 120.0, "activation_sparsity_pattern": [0.0] * 6, "intermediate_size": [512] * 6,
+        "hidden_activation": "gelu_pytorch_tanh", "rope_local_base_freq": 10000.0, "final_logit_softcapping": 30.0, "tie_word_embeddings": True,
+    },
     "latent": {
         **SMALL, "architectures": ["DeepseekV2ForCausalLM"], "model_type": "deepseek_v2", "num_hidden_layers": 3, "num_key_value_heads": 4, "kv_lora_rank": 512,
         "q_lora_rank": None, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "moe_intermediate_size": 128, "n_routed_experts": 8,
