@@ -8,7 +8,7 @@ with the plan's reason; so all faces propose the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wizard.counts import parse_count
@@ -249,6 +249,11 @@ def _run_on(plan: Plan) -> str:
     return str(plan.value("run_on", "this"))
 
 
+def _spreads(plan: Plan) -> bool:
+    """Whether more than one server or machine is worth a question: several GPUs, or a model that does not fit."""
+    return _many_gpus(plan) or (plan.fit is not None and not plan.fit.fits)
+
+
 def _over_nodes(plan: Plan) -> bool:
     return _run_on(plan).startswith("nodes-")
 
@@ -275,9 +280,9 @@ def _check_namespace(plan: Plan, value: str) -> str | None:
 # Where a server can run; what is written for each is the cluster room's.
 RUN_ON: tuple[tuple[str, str, str], ...] = (
     ("this", N_("This machine"), N_("one server")),
-    ("replicas", N_("This machine, several servers"), N_("each with its own GPUs, behind a router")),
+    ("replicas", N_("Several servers here"), N_("each with its own GPUs, behind a router")),
     ("nodes-native", N_("Several machines"), N_("vLLM's own multi-node start")),
-    ("nodes-ray", N_("Several machines, through Ray"), ""),
+    ("nodes-ray", N_("Several machines with Ray"), N_("a Ray cluster, started by the scripts")),
     ("kubernetes", N_("Kubernetes"), N_("manifests and chart values")),
 )
 CLUSTER_KEYS = ("run_on", "nodes_file", "replicas", "router", "namespace", "storage")
@@ -346,6 +351,72 @@ MOVE = Step(
     when=_slow_model,
 )
 
+# The first is asked on this step where it matters, else among what is rarely needed of the step before.
+_WHERE: tuple[Question, ...] = (
+    Question(
+        "run_on",
+        N_("Where will it run"),
+        "choice",
+        N_("On this machine, on several machines that hold the model together, as several servers, or in Kubernetes."),
+        default="this",
+        offered=RUN_ON,
+        when=_spreads,
+    ),
+    Question(
+        "nodes_file",
+        N_("File with the nodes"),
+        "path",
+        N_("A file that lists the machines, each as [[nodes]] with name, address and machine (a folder of vllm-wizard record)."),
+        check=_check_absolute,
+        when=_over_nodes,
+        optional=True,
+    ),
+    Question(
+        "replicas",
+        N_("How many servers"),
+        "int",
+        N_("Copies that share the requests. Left empty: as many as the GPUs hold."),
+        minimum=1,
+        maximum=64,
+        when=_in_copies,
+        optional=True,
+    ),
+    Question(
+        "router",
+        N_("Router"),
+        "choice",
+        N_("What shares the requests among the servers."),
+        when=_as_replicas,
+        default="nginx",
+        offered=(
+            ("nginx", N_("nginx"), N_("the server with the fewest requests gets the next")),
+            ("vllm-router", N_("vLLM router"), N_("requests that begin alike go to the same server")),
+        ),
+    ),
+    Question(
+        "namespace",
+        N_("Namespace"),
+        "text",
+        N_("The Kubernetes namespace that everything is put into."),
+        check=_check_namespace,
+        when=_in_kubernetes,
+        default="vllm",
+    ),
+    Question(
+        "storage",
+        N_("Where the model lies"),
+        "choice",
+        N_("A volume of the cluster, or the same folder on every node."),
+        when=_in_kubernetes,
+        default="pvc",
+        offered=(
+            ("pvc", N_("A volume (PersistentVolumeClaim)"), ""),
+            ("hostpath", N_("A folder on the nodes (hostPath)"), ""),
+        ),
+    ),
+)
+
+
 RUNTIME = Step(
     "runtime",
     N_("vLLM version"),
@@ -385,74 +456,17 @@ RUNTIME = Step(
             when=_local,
             advanced=True,
         ),
-        Question(
-            "run_on",
-            N_("Where will it run"),
-            "choice",
-            N_("On this machine, on several machines that hold the model together, as several servers, or in Kubernetes."),
-            advanced=True,
-            default="this",
-            offered=RUN_ON,
-        ),
-        Question(
-            "nodes_file",
-            N_("File with the nodes"),
-            "path",
-            N_("A file that lists the machines, each as [[nodes]] with name, address and machine (a folder of vllm-wizard record)."),
-            check=_check_absolute,
-            when=_over_nodes,
-            optional=True,
-            advanced=True,
-        ),
-        Question(
-            "replicas",
-            N_("How many servers"),
-            "int",
-            N_("Copies that share the requests. Left empty: as many as the GPUs hold."),
-            minimum=1,
-            maximum=64,
-            when=_in_copies,
-            optional=True,
-            advanced=True,
-        ),
-        Question(
-            "router",
-            N_("Router"),
-            "choice",
-            N_("What shares the requests among the servers."),
-            when=_as_replicas,
-            advanced=True,
-            default="nginx",
-            offered=(
-                ("nginx", N_("nginx"), N_("the server with the fewest requests gets the next")),
-                ("vllm-router", N_("vLLM router"), N_("requests that begin alike go to the same server")),
-            ),
-        ),
-        Question(
-            "namespace",
-            N_("Namespace"),
-            "text",
-            N_("The Kubernetes namespace that everything is put into."),
-            check=_check_namespace,
-            when=_in_kubernetes,
-            advanced=True,
-            default="vllm",
-        ),
-        Question(
-            "storage",
-            N_("Where the model lies"),
-            "choice",
-            N_("A volume of the cluster, or the same folder on every node."),
-            when=_in_kubernetes,
-            advanced=True,
-            default="pvc",
-            offered=(
-                ("pvc", N_("A volume (PersistentVolumeClaim)"), ""),
-                ("hostpath", N_("A folder on the nodes (hostPath)"), ""),
-            ),
-        ),
+        replace(_WHERE[0], advanced=True, when=lambda p: not _spreads(p)),
     ),
     when=_has_model,
+)
+
+WHERE = Step(
+    "where",
+    N_("Where it runs"),
+    N_("On this machine alone, or beyond it: several servers, several machines, Kubernetes. What each way costs stands below."),
+    _WHERE,
+    when=lambda p: _is_planned(p) and (_spreads(p) or _run_on(p) != "this"),
 )
 
 FLAGS = Step(
@@ -701,7 +715,7 @@ REVIEW = Step(
     ),
 )
 
-STEPS: tuple[Step, ...] = (MACHINE, MODEL, MOVE, RUNTIME, FLAGS, WSL, ACCESS, REVIEW)
+STEPS: tuple[Step, ...] = (MACHINE, MODEL, MOVE, RUNTIME, WHERE, FLAGS, WSL, ACCESS, REVIEW)
 # What is asked on most machines; shown until this one has answered.
 USUAL_STEPS: tuple[Step, ...] = (MACHINE, MODEL, RUNTIME, FLAGS, ACCESS, REVIEW)
 QUESTIONS: dict[str, Question] = {q.key: q for s in STEPS for q in s.questions}

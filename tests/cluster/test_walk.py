@@ -1,4 +1,4 @@
-"""The walk's question where it runs: asked among the rare ones, this machine by default, and what it leads to."""
+"""The walk's question where it runs: this machine by default, and what another answer leads to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from tests.cluster import machines
 from tests.cluster.conftest import DENSE, rows
 from tests.faces.test_ask import Scripted, type_in
+from tests.faces.tui_play import MACHINES
 from wizard import steps
 from wizard.__main__ import main
 from wizard.faces import ask
@@ -29,9 +30,19 @@ def test_this_machine_is_the_default_and_no_answer(records: Path) -> None:
     assert question.current(made) == "this"
     assert made.decision("run_on") is None
     assert [c.value for c in question.choices(made) if c.recommended] == ["this"]
-    asked = {q.key for q in steps.asked(steps.RUNTIME, made)}
-    assert "run_on" in asked
-    assert not asked & {"nodes_file", "replicas", "router", "namespace", "storage"}
+    assert [q.key for q in steps.asked(steps.WHERE, made)] == ["run_on"]
+    assert steps.WHERE in steps.visible_steps(made)
+    assert "run_on" not in {q.key for q in steps.asked(steps.RUNTIME, made)}
+
+
+def test_a_machine_with_one_gpu_is_asked_among_the_rare_ones(records: Path) -> None:
+    held = gather(FakeHost(MACHINES / "wsl2-rtx4090-desktop"), Answers())
+    made = plan(held)
+    assert steps.WHERE not in steps.visible_steps(made)
+    assert [q.key for q in steps.asked(steps.RUNTIME, made) if q.key in steps.CLUSTER_KEYS and q.advanced] == ["run_on"]
+    elsewhere = plan(held.answer("run_on", "kubernetes"))
+    assert steps.WHERE in steps.visible_steps(elsewhere)
+    assert {q.key for q in steps.asked(steps.WHERE, elsewhere)} == {"replicas", "namespace", "storage"}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +51,7 @@ def test_this_machine_is_the_default_and_no_answer(records: Path) -> None:
 )
 def test_an_answer_opens_its_own_questions(records: Path, run_on: str, more: set[str]) -> None:
     made = plan(session(records, machines.MODEL, run_on=run_on))
-    assert {q.key for q in steps.asked(steps.RUNTIME, made)} & set(steps.CLUSTER_KEYS) == {"run_on", *more}
+    assert {q.key for q in steps.asked(steps.WHERE, made)} & set(steps.CLUSTER_KEYS) == {"run_on", *more}
 
 
 def test_a_model_that_needs_more_machines_does_not_stop_the_walk(records: Path) -> None:
@@ -69,10 +80,10 @@ def test_the_full_screen_walk_shows_what_is_written_or_why_not(records: Path, tm
     assert str(nodes) in changes_of(held, plan(held), str(tmp_path / "out"), False)[2]
 
 
-def test_the_plain_walk_asks_it_among_the_rare_ones(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plain_walk_asks_it_once(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("VLLM_WIZARD_CONFIG_DIR", str(tmp_path / "config"))
     type_in(monkeypatch, "")
-    script = Scripted({"Show more settings of this step?": ["y"], "run_on": ["2"]})
+    script = Scripted({"run_on": ["2"]})
     monkeypatch.setattr(ask, "prompter", lambda: script)
     out = tmp_path / "out"
     assert main(["--plain", "--machine", str(records / "n1"), "--model", machines.MODEL, "--out", str(out)]) == 0, capsys.readouterr()

@@ -264,7 +264,11 @@ def _way_replicas(shape: _Shape, alone: Sized) -> tuple[Way, Sized]:
     if entry is not None:
         tensor = entry.layout.tensor
         copies = shape.copies or shape.gpus // tensor
-        reason = _("each of the {n} servers has {gpus} GPUs of its own; one can fail or be restarted while the others answer").format(n=copies, gpus=tensor)
+        reason = ngettext(
+            "each of the {n} servers has a GPU of its own; one can fail or be restarted while the others answer",
+            "each of the {n} servers has {gpus} GPUs of its own; one can fail or be restarted while the others answer",
+            tensor,
+        ).format(n=copies, gpus=tensor)
         return Way(REPLICAS, title, True, reason, entry, copies, needs), entry
     copies = shape.copies or 2
     entry, reason = _sharing(shape, copies)

@@ -162,6 +162,15 @@ def changes_in_walk(session: Session, plan: Plan, out_dir: str) -> tuple[list[Ch
     return prepare(cluster_files(made), out_dir), shown
 
 
+def ways_in_walk(session: Session) -> list[tuple[str, list[str]]]:
+    """What each way to run it costs, for the walk: its title, and paragraphs. :class:`WizardError` says what an
+    answer lacks."""
+    from wizard.cluster import plan_cluster
+
+    made = plan_cluster(session, _inventory_of(session.answers, None))
+    return [_way_words(w, made.run_on) for w in made.ways]
+
+
 # -- shown ----------------------------------------------------------------------------------------------------------
 
 
@@ -265,7 +274,7 @@ def _facts(made: ClusterPlan) -> str:
     rows.append(
         (
             _("Layout"),
-            _("{gpus} GPUs: tensor parallel {tensor}, pipeline stages {pipeline}, data parallel {data}").format(
+            _("GPUs: {gpus}; tensor parallel {tensor}, pipeline stages {pipeline}, data parallel {data}").format(
                 gpus=layout.gpus * made.copies, tensor=layout.tensor, pipeline=layout.pipeline, data=layout.data
             )
             + (", " + _("experts spread over all") if layout.expert_parallel else ""),
@@ -276,13 +285,18 @@ def _facts(made: ClusterPlan) -> str:
 
 
 def _way_text(way: Way, run_on: str) -> str:
+    head, said = _way_words(way, run_on)
+    lines = [writing.wrapped(f"{way.key}: {head}", "      ", "  "), *(writing.wrapped(words, "      ") for words in said)]
+    return "\n".join(lines) + "\n"
+
+
+def _way_words(way: Way, run_on: str) -> tuple[str, list[str]]:
+    """A way's title with its marks, and what is to be said of it, a paragraph each."""
     marks = [_("recommended")] if way.recommended else []
     marks += [_("chosen")] if way.key == run_on else []
-    head = f"  {way.key}: {way.title}" + (f" ({', '.join(marks)})" if marks else "")
-    lines = [writing.wrapped(head.strip(), "      ", "  ")]
+    head = way.title + (f" ({', '.join(marks)})" if marks else "")
     if not way.possible:
-        lines.append(writing.wrapped(_("Not possible: {why}").format(why=way.reason or "?"), "      "))
-        return "\n".join(lines) + "\n"
+        return head, [_("Not possible: {why}").format(why=way.reason or "?")]
     price = [ngettext("{n} GPU", "{n} GPUs", way.gpus).format(n=way.gpus)] if way.gpus else []
     result = way.sized.result if way.sized is not None else None
     if result is not None:
@@ -291,10 +305,9 @@ def _way_text(way: Way, run_on: str) -> str:
         price.append(_("{n:,} tokens in all").format(n=way.cache_tokens))
     traffic = way.sized.traffic_bytes_per_token if way.sized is not None else 0
     price.append(_("about {kib:.0f} KiB between machines for each token").format(kib=traffic / 1024) if traffic else _("nothing crosses between machines for a token"))
-    lines.append(writing.wrapped(stopped("; ".join(price)), "      "))
-    lines.append(writing.wrapped(sentence(way.reason), "      "))
+    said = [stopped("; ".join(price)), sentence(way.reason)]
     if way.needs:
-        lines.append(writing.wrapped(_("Needs: {needs}.").format(needs="; ".join(way.needs)), "      "))
-    return "\n".join(lines) + "\n"
+        said.append(_("Needs: {needs}.").format(needs="; ".join(way.needs)))
+    return head, said
 
 

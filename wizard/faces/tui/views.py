@@ -571,6 +571,48 @@ def move_content(view: MoveView, glyphs: Glyphs, width: int) -> Content:
     return join(lines)
 
 
+# -- where it runs -----------------------------------------------------------------------------------------------
+
+
+class WhereView(StepView):
+    """Where it runs, and below what each way costs (worked out in a thread)."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self._priced: Plan | None = None
+
+    def below(self) -> Iterator[Widget]:
+        yield Panel(id="where-ways", classes="block")
+
+    def show(self, walk: Walk) -> None:
+        super().show(walk)
+        if not self.display or walk.plan is None or walk.plan is self._priced:
+            return
+        self._priced = plan = walk.plan
+        self.query_one("#where-ways", Panel).put(Content.styled(_("Working out what each way costs") + glyphs_of(self).ellipsis, DIM))
+        self.run_worker(lambda: self._price(plan), thread=True, exclusive=True, group="ways")
+
+    def _price(self, plan: Plan) -> None:
+        from wizard.errors import WizardError
+        from wizard.faces.clustering import ways_in_walk
+
+        try:
+            ways = ways_in_walk(plan.session)
+        except WizardError as error:
+            ways = [(str(error), [])]
+        self.app.call_from_thread(self._show_ways, plan, ways)
+
+    def _show_ways(self, plan: Plan, ways: list[tuple[str, list[str]]]) -> None:
+        if plan is not self._priced:
+            return
+        lines: list[Content] = [panes.heading(_("What each way costs"), "", self.room())]
+        for title, paragraphs in ways:
+            lines += [Content(""), *text.wrapped(title, self.room(), 0, BOLD)]
+            for words in paragraphs:
+                lines += text.wrapped(words, self.room(), 2, DIM)
+        self.query_one("#where-ways", Panel).put(join(lines))
+
+
 # -- 5: flags ---------------------------------------------------------------------------------------------------
 
 
@@ -870,6 +912,7 @@ _VIEWS: dict[str, type[StepView]] = {
     "machine": MachineView,
     "model": ModelView,
     "move": MoveView,
+    "where": WhereView,
     "flags": FlagsView,
     "wsl": WslView,
     "access": AccessView,
