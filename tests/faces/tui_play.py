@@ -42,7 +42,7 @@ def fake_app(answers: Answers | None = None, **more: Any) -> WizardApp:
     return WizardApp(lambda: start, **more)
 
 
-async def ready(app: WizardApp, pilot: Pilot[None], timeout_s: float = 20.0) -> None:
+async def ready(app: WizardApp, pilot: Pilot[None], timeout_s: float = 90.0) -> None:
     """Wait until the plan stands and nothing is under way."""
 
     def at_rest() -> bool:
@@ -57,7 +57,7 @@ async def ready(app: WizardApp, pilot: Pilot[None], timeout_s: float = 20.0) -> 
     await pilot.pause()
 
 
-async def until(pilot: Pilot[None], true: Callable[[], bool], timeout_s: float = 20.0) -> None:
+async def until(pilot: Pilot[None], true: Callable[[], bool], timeout_s: float = 90.0) -> None:
     """Wait until ``true()`` holds."""
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout_s
