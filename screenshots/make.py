@@ -259,7 +259,7 @@ def keep_columns(svg: str) -> str:
 
     def again(match: re.Match[str]) -> str:
         words = html.unescape(match["text"])
-        if cell_len(words) == len(words):
+        if all(cell_len(c) < 2 for c in words):
             return match[0]
         cell = float(match["length"]) / len(words)
         x, made = float(match["x"]), []

@@ -162,7 +162,7 @@ def test_a_secret_on_the_command_line_is_refused_and_not_repeated(
         (["fit", "--gpu-memory-utilization", "3"], "“3” is no value for it (share of the GPU's memory"),
         (["launch", "--timeout", "soon"], "“soon” is not a number above 0 and below 10000000"),
         (["logs", "--lines", "-5"], "“-5” is not a whole number from 0 on"),
-        (["wslconfig", "--host-cpus", "0"], "“0” is not a whole number from 1 on"),
+        (["wslconfig", "--host-cpus", "0"], "“0” is not a whole number from 1 to 65536"),
     ],
 )
 def test_a_wrong_number_is_told_in_words(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
