@@ -57,9 +57,33 @@ def _end_of(error: Exception) -> tuple[int, str]:
         return error.exit_code, str(error)
     if isinstance(error, OSError) and error.filename is None and _is_stdout_full(error):
         return 1, _("The output could not be written: {reason}.").format(reason=error.strerror)
+    if isinstance(error, OSError) and error.filename is not None:
+        return (1 if _is_stdout_full(error) else 2), _told(error)
     return 1, _(
         "This should not have happened: {kind}: {error}. Nothing more was written. Run the same again with --debug and report what it shows."
     ).format(kind=type(error).__name__, error=" ".join(str(error).split()))
+
+
+def _told(error: OSError) -> str:
+    """A file or folder that the system refused, in words."""
+    import errno
+
+    from wizard.i18n import _
+
+    path = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename)
+    texts = {
+        errno.EACCES: _("No permission for {path}: it, or a folder above it, may not be used by this user. Change its mode or owner, or name another."),
+        errno.ENAMETOOLONG: _("The name {path} is too long for the file system. Name a shorter one."),
+        errno.ENOENT: _("There is no file or folder {path}."),
+        errno.ENOTDIR: _("{path} cannot be used: a part of the path is a file, not a folder."),
+        errno.EISDIR: _("{path} is a folder; a file is needed there."),
+        errno.ELOOP: _("{path} is a link that leads back to itself. Remove it or name another."),
+        errno.EROFS: _("{path} lies on a read-only file system. Name another place."),
+        errno.ENOSPC: _("No space is left for {path}. Free some space or name another place."),
+    }
+    texts[errno.EPERM] = texts[errno.EACCES]
+    text = texts.get(error.errno or 0) or _("{path} cannot be read or written: {reason}.")
+    return text.format(path=path, reason=error.strerror or error)
 
 
 def _print_error(error: Exception, code: int, text: str) -> None:
@@ -69,7 +93,8 @@ def _print_error(error: Exception, code: int, text: str) -> None:
 
     from wizard.errors import BadInput, WizardError
 
-    kind = "bad_input" if isinstance(error, BadInput) else "failed" if isinstance(error, WizardError) else "internal"
+    named = isinstance(error, OSError) and error.filename is not None
+    kind = "bad_input" if code == BadInput.exit_code else "failed" if named or isinstance(error, WizardError) else "internal"
     with contextlib.suppress(OSError, ValueError):
         # ASCII, so that it can be written whatever the terminal's encoding is.
         print(json.dumps({"error": {"kind": kind, "message": text, "exit_code": code}}), flush=True)

@@ -22,8 +22,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from wizard.errors import WizardError
-from wizard.i18n import _, sentences
+from wizard.errors import BadInput, WizardError
+from wizard.i18n import _, ngettext, sentences
 from wizard.outputs.spec import FileSpec
 from wizard.plain_text import printable
 
@@ -125,6 +125,12 @@ def _compare(spec: FileSpec, path: str) -> Change:
         state = State.SAME
     notes = []
     if state is not State.SAME:
+        if os.path.islink(path):
+            text = _("{path} is a link to {target}: the file it points to is changed, and the link stays.")
+            notes.append(text.format(path=path, target=target))
+        if mode is not None and not mode & 0o222:
+            text = _("{path} is read-only (mode {mode:04o}): it is replaced all the same, and keeps its mode.")
+            notes.append(text.format(path=path, mode=mode))
         kind = _foreign_mount(target)
         if kind:
             notes.append(
@@ -849,22 +855,50 @@ def history(*, state_dir: Path | None = None) -> list[Receipt]:
     ]
 
 
-def undo(n: int = 1, *, force: bool = False, state_dir: Path | None = None) -> list[Undone]:
-    """Take back the last ``n`` writes, the newest first.
+def last_writes(n: int = 1, *, state_dir: Path | None = None) -> list[Receipt]:
+    """The last ``n`` writes that were not taken back, the newest first: what :func:`undo` would take back.
 
-    Refuses, before anything is touched, when a file was changed since; ``force`` puts the old content back
-    all the same and keeps the changed one with the backups.
+    Raises WizardError when none is on record, BadInput when there are fewer than ``n``.
     """
     folder = state_dir or state_folder()
-    open_ones = [j for j in _journals(folder) if j.status != "undone"]
-    if not open_ones:
+    known = [r for r in history(state_dir=folder) if r.status != "undone"]
+    if not known:
         raise WizardError(
             _("There is nothing to undo: no write of vllm-wizard is on record in {folder}.").format(
                 folder=folder
             )
         )
+    if n > len(known):
+        raise BadInput(
+            ngettext(
+                "Only {n} write is on record, not {asked}. Nothing was undone; vllm-wizard undo --list shows it.",
+                "Only {n} writes are on record, not {asked}. Nothing was undone; vllm-wizard undo --list shows them.",
+                len(known),
+            ).format(n=len(known), asked=n)
+        )
+    return known[: max(n, 1)]
+
+
+def undo(
+    n: int = 1,
+    *,
+    force: bool = False,
+    state_dir: Path | None = None,
+    shown: Sequence[str] | None = None,
+) -> list[Undone]:
+    """Take back the last ``n`` writes, the newest first.
+
+    Refuses, before anything is touched, when a file was changed since; ``force`` puts the old content back
+    all the same and keeps the changed one with the backups. Raises BadInput when fewer than ``n`` writes are on
+    record. ``shown``: the ids that the user agreed to; when others are the last ones by now, nothing is touched.
+    """
+    folder = state_dir or state_folder()
+    last_writes(n, state_dir=folder)  # before the lock is made, which would make the folder
     with _locked(folder):
-        chosen = open_ones[: max(n, 1)]
+        wanted = {r.id for r in last_writes(n, state_dir=folder)}
+        chosen = [j for j in _journals(folder) if j.id in wanted]
+        if shown is not None and wanted != set(shown):
+            raise WizardError(_("Something was written meanwhile. Nothing was undone; start again to see the new state."))
         changed = _changed_since(chosen)
         if changed and not force:
             raise WizardError(

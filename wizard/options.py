@@ -403,6 +403,7 @@ def _add_own(parser: argparse.ArgumentParser, name: str | None) -> None:
         )
         parser.add_argument("--list", action="store_true", help=_("list the writes that can be taken back"))
         parser.add_argument("--force", action="store_true", help=_("also where a file was changed since"))
+        parser.add_argument("--yes", "-y", action="store_true", help=_("take back without asking"))
     elif name == "detect":
         return
     elif name in _LAUNCHING:
@@ -452,7 +453,7 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "status": ("", "/home/user/vllm --json"),
     "stop": ("", "/home/user/vllm", "--all"),
     "logs": ("", "/home/user/vllm --follow"),
-    "undo": ("", "--list", "2 --force"),
+    "undo": ("", "--list", "2 --yes"),
     "fit": ("--model /home/user/models/Qwen3-8B", "--json --model Qwen/Qwen3-8B --gpu-memory-gib 24 --set dtype=float16"),
     "recipes": ("list", "show qwen3-vl", "check --recipes /home/user/vllm-recipes"),
     "releases": ("list", "show 0.33.0 --json"),

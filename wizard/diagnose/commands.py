@@ -186,7 +186,10 @@ def read_file(name: str, watch: Callable[[BinaryIO], BinaryIO] = lambda stream: 
     except ValueError as error:  # a zero byte in the name
         raise BadInput(_("{path} is no file name.").format(path=repr(name))) from error
     except OSError as error:
-        raise WizardError(_("{path} could not be read: {reason}.").format(path=name, reason=error.strerror)) from error
+        import errno
+
+        kind = BadInput if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) else WizardError
+        raise kind(_("{path} could not be read: {reason}.").format(path=name, reason=error.strerror)) from error
 
 
 def _is_terminal(stream: object) -> bool:

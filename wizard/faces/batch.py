@@ -15,11 +15,14 @@ from wizard.i18n import _, ngettext
 from wizard.plain_text import printable
 
 if TYPE_CHECKING:
-    from wizard.apply import Change
+    from collections.abc import Sequence
+
+    from wizard.apply import Change, Receipt
     from wizard.plan_types import Decision, Plan
     from wizard.session import Session
 
 GIB = 1 << 30
+RECENT_S = 24 * 3600.0  # a last write older than this is asked about before it is undone
 
 
 # -- JSON -----------------------------------------------------------------------------------------------------
@@ -200,7 +203,14 @@ def _facts_text(plan: Plan) -> str:
             if plan.runtime == "docker"
             else _("local environment {venv}").format(venv=plan.value("venv", ""))
         )
-        rows.append((_("vLLM"), f"{plan.release.version}, {how}"))
+        version = plan.release.version
+        if not plan.release.exact and plan.release.asked:
+            version = _("{asked}, which is not known here: with the flags of {nearest}, the nearest older release").format(
+                asked=plan.release.asked, nearest=version
+            )
+            if plan.runtime == "docker":
+                how = _("Docker image {image}, if there is one").format(image=plan.image_reference)
+        rows.append((_("vLLM"), f"{version}; {how}" if not plan.release.exact else f"{version}, {how}"))
     if plan.fit is not None:
         rows += fit_rows(plan)
     wide = max(columns.width(label) for label, _text in rows) + 2
@@ -414,12 +424,25 @@ def _confirmed(question: str) -> bool:
 
 
 def undo(args: argparse.Namespace) -> int:
-    """Take back the last writes."""
+    """Take back the last writes; more than one, or an old one, only when that is confirmed."""
     from wizard import apply
 
     if args.list:
         return _list_writes(args.json)
-    done = apply.undo(args.count, force=args.force)
+    receipts = apply.last_writes(args.count)
+    asks = not args.yes and (args.count > 1 or _can_ask_without_json(args) and _is_old(receipts[0].when))
+    if asks and not _can_ask_without_json(args):
+        raise BadInput(
+            _(
+                "undo asks before it takes back more than one write, and there is no terminal to ask on. Look with undo --list, then add --yes."
+            )
+        )
+    if not args.json:
+        print(printable(_undo_text(receipts)), end="")
+    if asks and not _confirmed(_("Take this back? [y/N] ")):
+        print(_("Nothing was undone."))
+        return 1
+    done = apply.undo(args.count, force=args.force, shown=[r.id for r in receipts])
     if args.json:
         print_json({"files": [{"path": u.path, "action": u.action, "kept": u.kept} for u in done]})
         return 0
@@ -431,9 +454,33 @@ def undo(args: argparse.Namespace) -> int:
     return 0
 
 
-def _list_writes(as_json: bool) -> int:
+def _can_ask_without_json(args: argparse.Namespace) -> bool:
+    return not args.json and _can_ask()
+
+
+def _is_old(when: float) -> bool:
+    """Whether a write is not of today: its maker may have forgotten it. A time ahead of the clock is as odd."""
     import time
 
+    return not 0 <= time.time() - when < RECENT_S
+
+
+def _undo_text(receipts: Sequence[Receipt]) -> str:
+    """What is about to be taken back: each write's time and its files."""
+    lines = [_("To be taken back:")]
+    for receipt in receipts:
+        lines.append(f"  {_when(receipt)}")
+        lines += [f"    {file.path}" for file in receipt.files]
+    return "\n".join(lines) + "\n"
+
+
+def _when(receipt: Receipt) -> str:
+    import time
+
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(receipt.when))
+
+
+def _list_writes(as_json: bool) -> int:
     from wizard import apply
 
     receipts = [r for r in apply.history() if r.status != "undone"]
@@ -453,7 +500,7 @@ def _list_writes(as_json: bool) -> int:
     if not receipts:
         print(_("No write is on record."))
     for number, receipt in enumerate(receipts, 1):
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(receipt.when))
+        when = _when(receipt)
         count = ngettext("{n} file", "{n} files", len(receipt.files)).format(n=len(receipt.files))
         broken = " " + _("(interrupted)") if receipt.status == "started" else ""
         print(f"{number}. {when}, {count}{broken}")
