@@ -338,6 +338,9 @@ def load_answers(data: bytes, name: str) -> dict[str, Value]:
                 "{name} was written by a newer vllm-wizard (format {version}). Update vllm-wizard, or start anew without this file."
             ).format(name=name, version=version)
         )
+    chosen = document.get("chosen", [])
+    if not isinstance(chosen, list) or not all(isinstance(key, str) for key in chosen):
+        raise BadInput(_("{name}: “chosen” must be a list of the keys that you decided.").format(name=name))
     if "answers" not in document:
         raise BadInput(
             _("{name} holds no answers: they stand below a line [answers], as in the answers.toml that vllm-wizard writes.").format(

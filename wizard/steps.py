@@ -7,16 +7,20 @@ with the plan's reason; so all faces propose the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from wizard.counts import parse_count
 from wizard.errors import BadInput
 from wizard.facts import Severity
-from wizard.i18n import N_, _, sentences
+from wizard.i18n import N_, _, ngettext, sentence, sentences
 from wizard.plan_types import Choice, Plan
 from wizard.session import SECRET_KEYS, Layer, Session, Value, expand, is_repo_id, looks_like_path
+
+if TYPE_CHECKING:
+    from wizard.releases.types import ArgProblem
 
 Kind = Literal["text", "path", "int", "float", "bool", "choice", "multi", "list", "secret", "model"]
 
@@ -141,6 +145,26 @@ def _check_secret(plan: Plan, value: str) -> str | None:
     return None
 
 
+def _check_processors(plan: Plan, value: int) -> str | None:
+    wsl = plan.machine.wsl
+    there = wsl.host_logical_cpus.value if wsl is not None else None
+    if there is None or value <= there:
+        return None
+    return _("Windows has {count} logical processors: take 1 to {count}, or 0 for all of them.").format(count=there)
+
+
+def _check_swap(plan: Plan, value: int) -> str | None:
+    wsl = plan.machine.wsl
+    free = wsl.host_free_disk_bytes.value if wsl is not None else None
+    if free is None or value << 30 <= free:
+        return None
+    return _("The Windows drive has only {free:.0f} GiB free.").format(free=free / (1 << 30))
+
+
+def _check_image(plan: Plan, value: str) -> str | None:
+    return None if re.fullmatch(IMAGE_NAME, value.strip()) else _("An image is written as name:tag.")
+
+
 def _check_adapters(plan: Plan, value: tuple[str, ...]) -> str | None:
     for item in value:
         name, _sep, path = item.partition("=")
@@ -165,7 +189,7 @@ def _check_length(plan: Plan, value: int) -> str | None:
 def _check_parallel(plan: Plan, value: int) -> str | None:
     count = len(plan.machine.gpu.gpus)
     if value > count:
-        return _("There are only {count} GPUs.").format(count=count)
+        return ngettext("There is only {count} GPU.", "There are only {count} GPUs.", count).format(count=count)
     heads = plan.model.num_heads if plan.model is not None else None
     if heads and heads % value:
         return _("The model's {heads} attention heads cannot be divided by {value}.").format(
@@ -276,6 +300,8 @@ def _check_namespace(plan: Plan, value: str) -> str | None:
         return None
     return _("Lower-case letters, digits and - can stand there, 63 at most.")
 
+
+IMAGE_NAME = r"\w[\w./:@-]*"
 
 # Where a server can run; what is written for each is the cluster room's.
 RUN_ON: tuple[tuple[str, str, str], ...] = (
@@ -443,6 +469,7 @@ RUNTIME = Step(
             N_("Image"),
             "text",
             N_("Another image than the official one of this release, such as a nightly or your own build."),
+            check=_check_image,
             when=_docker,
             optional=True,
             advanced=True,
@@ -619,6 +646,7 @@ WSL = Step(
             "int",
             N_("What all distributions and Docker Desktop share."),
             minimum=1,
+            maximum=65536,
             unit="GiB",
             when=lambda p: bool(p.value("wsl_write")),
         ),
@@ -627,7 +655,9 @@ WSL = Step(
             N_("Swap for WSL2"),
             "int",
             N_("A file on the Windows drive that catches peaks while a model is loaded."),
+            check=_check_swap,
             minimum=0,
+            maximum=4096,
             unit="GiB",
             when=lambda p: bool(p.value("wsl_write")),
         ),
@@ -636,7 +666,9 @@ WSL = Step(
             N_("Processors for WSL2"),
             "int",
             N_("0 leaves the line out: WSL2 then uses all."),
+            check=_check_processors,
             minimum=0,
+            maximum=4096,
             when=lambda p: bool(p.value("wsl_write")),
             advanced=True,
         ),
@@ -744,6 +776,12 @@ def parse_value(question: Question, text: str) -> Value:
             return False
         raise BadInput(_("{key}: “{text}” is not yes or no.").format(key=question.key, text=text))
     if question.kind == "int":
+        if re.fullmatch(r"-?\d{19,}", raw) and question.maximum is not None:
+            raise BadInput(
+                _("{key}: must lie between {low} and {high}.").format(
+                    key=question.key, low=_number(question.minimum or 0), high=_number(question.maximum)
+                )
+            )
         return parse_count(question.key, raw)
     if question.kind == "float":
         import math
@@ -787,6 +825,11 @@ def set_answer(session: Session, plan: Plan, key: str, text: str, layer: Layer =
         known += sorted(o.dest for o in release.options)
     import difflib
 
+    if release is not None:
+        word = "--" + name.split(".")[0].replace("_", "-")
+        for problem in release_problems(["model", word, text], release.version):
+            if problem.kind in ("removed", "renamed", "not_yet") and problem.flag.startswith(word):
+                raise BadInput(sentences(_("There is no answer called “{key}”.").format(key=key), sentence(problem.message)))
     near = difflib.get_close_matches(name, known, 3)
     hint = _("Did you mean {names}?").format(names=", ".join(near)) if near else ""
     where = _("vLLM {version} has no such option either.").format(version=release.version) if release else ""
@@ -795,10 +838,15 @@ def set_answer(session: Session, plan: Plan, key: str, text: str, layer: Layer =
     )
 
 
+def release_problems(argv: list[str], version: str) -> list[ArgProblem]:
+    """What the catalogue knows of these words in that release."""
+    from wizard.releases import check_argv
+
+    return check_argv(argv, version)
+
+
 def _variable(key: str, text: str) -> str:
     """The key of an environment variable, checked: ``env.NAME``. Secrets and zero bytes are refused."""
-    import re
-
     from wizard.session import SECRET_ENV
 
     name = key[4:]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput
 from wizard.i18n import _
+from wizard.regular_file import require_regular
 from wizard.session import (
     SECRET_ENV,
     SECRET_KEYS,
@@ -48,6 +49,7 @@ def answers_from(args: argparse.Namespace) -> Answers:
     pinned: frozenset[str] = frozenset()
     if args.answers is not None:
         path = Path(args.answers).expanduser()
+        require_regular(path)
         try:
             data = path.read_bytes()
         except OSError as error:
@@ -176,7 +178,30 @@ def load_session(
                 session = set_answer(session, plan, key, as_text(value), layer)
         plan = make_plan(session)
     check_answers(session, plan, args.answers)
+    check_paths(host, session, plan)
     return session, plan
+
+
+def check_paths(host: Host, session: Session, plan: Plan) -> None:
+    """Raise BadInput for the first LoRA adapter or file of an option that was named and is not there."""
+    from wizard.plan import values
+    from wizard.session import expand
+
+    home = plan.machine.home
+    given = session.answers.get("lora_adapters")
+    for item in given[0] if given is not None and isinstance(given[0], tuple) else ():
+        path = expand(item.partition("=")[2].strip(), home)
+        if path.startswith("/") and not host.exists(path):
+            raise BadInput(
+                _("{key}: there is no folder {path}. Give the folder that holds adapter_config.json.").format(
+                    key="lora_adapters", path=path
+                )
+            )
+    for key in sorted(session.answers.keys() & values.PATHS):
+        found = session.answers.get(key)
+        named = values.path_of(key, as_text(found[0]), home) if found is not None else None
+        if named is not None and not host.exists(named):
+            raise BadInput(_("{key}: there is no {path}.").format(key=key, path=named))
 
 
 def as_text(value: Value) -> str:
@@ -200,7 +225,7 @@ def check_answers(session: Session, plan: Plan, answers_file: str | None = None)
     if session.answers.keys() - QUESTIONS.keys():
         # Only options that were set by hand can be refused: the wizard's own are held against the release before.
         for blocker in plan.blockers:
-            if blocker.code == "flag_refused":
+            if blocker.code in ("flag_refused", "bad_value"):
                 raise BadInput(f"{blocker.title} {blocker.detail}")
     for key in sorted(session.answers.keys() & QUESTIONS.keys()):
         given = session.answers.get(key)

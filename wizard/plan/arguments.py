@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from wizard.i18n import _, clause, sentence
 from wizard.models.info import ModelInfo
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
+from wizard.plan import values
 from wizard.plan.draft import Draft
 from wizard.plan.intents import Intent
 from wizard.plan.sizing import CPU_SPACE, MOST_LORA_SLOTS, OPTION_KEYS, Bed, Sized, text_of
@@ -32,6 +34,7 @@ OWN_DESTS = frozenset(
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 CONTAINER_HF_CACHE = "/root/.cache/huggingface"
 CONTAINER_VLLM_CACHE = "/root/.cache/vllm"
+_SPLIT_GGUF = re.compile(r"-\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,8 @@ def build(
     _chosen_environment(command, draft)
     _address(command, draft, runtime)
     _extra(command, draft, extra)
+    placed = _own_files(command, draft, extra, runtime)
+    mounts += [(host, inside, True) for host, inside in placed.values()]
     for item in command.items.values():
         decision = draft.decisions.get(item.dest)
         if decision is None:
@@ -154,6 +159,8 @@ def build(
         inside = {k: v for k, v in inside.items() if k not in ("host", "port")}
         if "lora_modules" in inside:
             inside["lora_modules"] = replace(inside["lora_modules"], values=modules)
+        for dest, (_host, place) in placed.items():
+            inside[dest] = replace(inside[dest], values=(place,))
     container_argv = (container_model, *(w for item in inside.values() for w in (item.flag, *item.values)))
     return Arguments(model, argv, command.env, container_argv, env_inside, tuple(mounts), _rows(command))
 
@@ -168,6 +175,10 @@ def _placed(draft: Draft, info: ModelInfo, host_path: str | None) -> tuple[str, 
     from wizard.plan import entry_of, last_part
 
     root, inside = entry_of(host_path)
+    if _SPLIT_GGUF.search(root) and root.count("/") > 1:
+        # vLLM opens the other parts beside the first: the folder is mounted, so that they are there too.
+        root, _slash, part = root.rpartition("/")
+        inside = f"/{part}"
     name = slug(last_part(root))
     if root.endswith(".gguf") and not name.endswith(".gguf"):
         name += ".gguf"
@@ -527,11 +538,12 @@ def _environment(command: Command, draft: Draft, info: ModelInfo, device: str) -
 def _faults(command: Command, faults: tuple[KnownFault, ...]) -> None:
     for fault in faults:
         for name, setting in fault.env.items():
-            command.set_env(name, setting, fault.title)
+            command.set_env(name, setting, _("cures a known fault: {fault}").format(fault=fault.title))
         for flag, value in fault.flags:
             option = next((o for o in command.release.options if flag in o.flags), None)
             if option is not None:
-                command.put(option.dest, () if value is None else (value,), fault.title, "detected", flag)
+                reason = _("cures a known fault: {fault}").format(fault=fault.title)
+                command.put(option.dest, () if value is None else (value,), reason, "detected", flag)
 
 
 def _address(command: Command, draft: Draft, runtime: str) -> None:
@@ -568,6 +580,14 @@ def _extra(command: Command, draft: Draft, extra: Mapping[str, Value]) -> None:
             continue
         layer = draft.session.answers.get(dest)
         source = layer[1].value if layer else "user"
+        why = values.wrong(option, text_of(value), command.release)
+        if why is not None:
+            draft.block(
+                "bad_value",
+                _("The answer “{key}” cannot be “{value}”.").format(key=dest, value=text_of(value)),
+                why,
+            )
+            continue
         text = (
             value
             if isinstance(value, str)
@@ -599,6 +619,22 @@ def _extra(command: Command, draft: Draft, extra: Mapping[str, Value]) -> None:
             )
         else:
             command.put(dest, (text,), _("chosen by you"), source)
+
+
+def _own_files(
+    command: Command, draft: Draft, extra: Mapping[str, Value], runtime: str
+) -> dict[str, tuple[str, str]]:
+    """Files that the user's own options name: dest -> (path here, path in a container); written as it is run."""
+    out: dict[str, tuple[str, str]] = {}
+    for dest, value in extra.items():
+        item = command.items.get(dest)
+        path = values.path_of(dest, text_of(value), draft.machine.home)
+        if item is None or path is None or len(item.values) != 1:
+            continue
+        place = f"/given/{dest}/{slug(path.rstrip('/').rsplit('/', 1)[-1], 'file')}"
+        out[dest] = (path, place)
+        command.items[dest] = replace(item, values=(place if runtime == "docker" else path,))
+    return out
 
 
 def _verify(draft: Draft, argv: tuple[str, ...], release: Release, extra: Mapping[str, Value]) -> None:

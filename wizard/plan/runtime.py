@@ -16,6 +16,7 @@ from wizard.plan.draft import Draft
 from wizard.plan_types import Choice
 from wizard.releases.images import image_variants
 from wizard.releases.types import ImageInfo, KnownFault, Release
+from wizard.steps import IMAGE_NAME
 
 OFFERED = 12  # how many releases the choice lists, besides the one in force
 
@@ -311,7 +312,9 @@ def choose_release(draft: Draft, needs: Needs) -> tuple[Release | None, tuple[Kn
                 _("vLLM {asked} is not in the catalogue.").format(asked=given[0]),
                 _(
                     "Its flags are taken from {nearest}, the nearest older release. “vllm-wizard releases update” or “releases probe” brings the real ones."
-                ).format(nearest=pinned.version),
+                ).format(nearest=pinned.version)
+                + " "
+                + _("Whether it was published at all is not known here: if it was not, the first start cannot download it."),
             )
         release = pinned
     else:
@@ -352,6 +355,11 @@ def _propose(versions: list[str], needs: Needs) -> tuple[str | None, str]:
             fallback = fallback or (version, "; ".join(o.text for o in avoid))
             continue
         if version == newest or not first_reason:
+            cured = cures(version, needs)
+            if cured:
+                return version, _("the newest release; what is known against it is cured in the command: {cures}").format(
+                    cures="; ".join(cured)
+                )
             return version, _("the newest release, and nothing speaks against it")
         return version, _("the newest that works here; not {newest}, because {why}").format(
             newest=newest, why=first_reason
@@ -359,6 +367,17 @@ def _propose(versions: list[str], needs: Needs) -> tuple[str | None, str]:
     if fallback is not None:
         return fallback[0], _("the newest that can work here, though {why}").format(why=fallback[1])
     return None, sentence(first_reason)
+
+
+def cures(version: str, needs: Needs) -> list[str]:
+    """The known faults of a release here that the command sets right, each with what does it."""
+    out = []
+    for fault in releases.known_faults(version, set(needs.conditions)):
+        settings = [f"{name}={value}" for name, value in fault.env.items()]
+        settings += [flag if value is None else f"{flag} {value}" for flag, value in fault.flags]
+        if settings:
+            out.append(_("{fault} (cured by {settings})").format(fault=fault.title, settings=", ".join(settings)))
+    return out
 
 
 def _release_choices(versions: list[str], needs: Needs, proposed: str, current: str) -> tuple[Choice, ...]:
@@ -373,8 +392,8 @@ def _release_choices(versions: list[str], needs: Needs, proposed: str, current: 
     for version in sorted(set(shown) | {current}, key=_key, reverse=True):
         found = objections(version, needs)
         against = "; ".join(o.text for o in found if o.hard or not o.code.startswith("fault:"))
-        cured = "; ".join(o.text for o in found if o.code.startswith("fault:"))
-        note = _("known: {faults} (set right in the command)").format(faults=cured) if cured else ""
+        uncured = [f.title for f in releases.known_faults(version, set(needs.conditions)) if not (f.env or f.flags or f.avoid)]
+        note = "; ".join([*cures(version, needs), *(_("known: {fault}").format(fault=title) for title in uncured)])
         if version == versions[0]:
             note = (_("newest") + "; " + note) if note else _("newest")
         out.append(Choice(version, version, note, against, version == proposed, any(o.hard for o in found)))
@@ -393,7 +412,7 @@ def image_of(draft: Draft, release: Release | None, needs: Needs) -> tuple[Image
         reference = f"{image.repository}:{tag}"
     if given is not None and str(given[0]).strip() and given[0] != reference:
         text = str(given[0]).strip()
-        if not re.fullmatch(r"[\w][\w./:@-]*", text):
+        if not re.fullmatch(IMAGE_NAME, text):
             draft.block(
                 "bad_answer",
                 _("The answer “image” cannot be “{value}”.").format(value=text),

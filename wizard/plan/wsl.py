@@ -53,7 +53,7 @@ def plan_wsl(
         host_cpus=cpus,
         weights_bytes=info.weight_bytes,
         gpu_count=gpu_count,
-        cpu_offload_bytes=sized.request.cpu_offload_bytes * max(1, gpu_count),  # so much for each GPU
+        cpu_offload_bytes=_held_in_ram(sized, gpu_count),
         multimodal="image" in info.modalities,
         existing=wsl.wslconfig_bytes,
         keep_alive=bool(keep),
@@ -84,6 +84,15 @@ def plan_wsl(
     _judge_own_file(draft, wsl, ram, cpus)
     draft.notes.extend(advice.notes)
     return advice, (changes if write else {})
+
+
+def _held_in_ram(sized: Sized, gpu_count: int) -> int:
+    """Bytes of RAM that the server itself holds: all of it without a GPU, else the weights left in RAM."""
+    if sized.request.cpu:
+        fit = sized.result
+        held = fit.weights_bytes + fit.activation_bytes + fit.non_torch_bytes + fit.lora_bytes + fit.draft_bytes
+        return int(held + max(0, fit.kv_cache_bytes.best))
+    return sized.request.cpu_offload_bytes * max(1, gpu_count)  # so much for each GPU
 
 
 SIZE_KEYS = ("wsl_memory_gib", "wsl_swap_gib", "wsl_processors")
@@ -123,6 +132,13 @@ def _decide_size(
                 "bad_answer",
                 _("The answer “{key}” cannot be “{value}”.").format(key=key, value=value),
                 _("WSL2 needs at least 1 GiB."),
+            )
+        need = advice.need_bytes / GIB
+        if name == MEMORY and 1 <= value < need:
+            draft.warn(
+                "wsl_memory_too_small",
+                _("{value} GiB are too little for WSL2: this server needs about {need:.0f} GiB of RAM.").format(value=value, need=need),
+                _("Linux then ends the server while the model is loaded."),
             )
         host = advice.host_ram_bytes
         if name == MEMORY and host is not None and value * GIB > host:

@@ -1,0 +1,96 @@
+"""Values of vLLM's own options that its parser takes and the start then dies of: told before anything is written."""
+
+from __future__ import annotations
+
+import json
+
+from wizard.errors import BadInput
+from wizard.i18n import _
+from wizard.releases.parse import human_int
+from wizard.releases.types import Option, Release
+
+# The least that makes sense for options that any whole number passes the parser of (vLLM's own configuration
+# classes refuse less, or the engine fails later).
+LEAST: dict[str, int] = {
+    "max_num_batched_tokens": 1,
+    "block_size": 1,
+    "pipeline_parallel_size": 1,
+    "data_parallel_size": 1,
+    "data_parallel_size_local": 0,
+    "prefill_context_parallel_size": 1,
+    "decode_context_parallel_size": 1,
+    "max_loras": 1,
+    "max_lora_rank": 1,
+    "max_cpu_loras": 1,
+    "max_num_partial_prefills": 1,
+    "max_long_partial_prefills": 1,
+    "long_prefill_token_threshold": 0,
+    "max_parallel_loading_workers": 1,
+    "max_seq_len_to_capture": 1,
+    "max_logprobs": -1,
+    "kv_cache_memory_bytes": 1,
+    "num_gpu_blocks_override": 1,
+    "stream_interval": 1,
+    "cpu_offload_gb": 0,
+    "swap_space": 0,
+    "mm_processor_cache_gb": 0,
+    "nnodes": 1,
+    "node_rank": 0,
+}  # fmt: skip
+# Options whose value is a file or folder of this machine, if it is a path at all.
+PATHS = frozenset(
+    {
+        "chat_template", "tokenizer", "tool_parser_plugin", "reasoning_parser_plugin", "ssl_keyfile", "ssl_certfile",
+        "ssl_ca_certs", "hf_config_path", "generation_config", "allowed_local_media_path",
+    }
+)  # fmt: skip
+# Methods that plugins bring, so no release's own list need have them.
+_PLUGINS = ("bitsandbytes", "gguf")
+# These hold nothing but a path (or, for a chat template, the template itself).
+_ALWAYS_PATHS = frozenset({"chat_template", "tool_parser_plugin", "ssl_keyfile", "ssl_certfile", "ssl_ca_certs"})
+
+
+def wrong(option: Option, text: str, release: Release) -> str | None:
+    """Why ``text`` cannot be the value of ``option``, with what may stand there; None where nothing speaks against it."""
+    raw = text.strip()
+    if option.dest == "quantization" and release.quantization and raw not in ("", "None", *release.quantization, *_PLUGINS):
+        return _("Must be one of: {names}.").format(names=", ".join(release.quantization))
+    if option.value_type in ("json", "json_or_str") and raw[:1] in ("{", "["):
+        try:
+            json.loads(raw)
+        except ValueError as error:
+            return _("It is not valid JSON: {why}.").format(why=error)
+    if option.dest == "hf_overrides" and raw and raw[:1] != "{":
+        return _("It must be a JSON object, such as {example}.").format(example='{"rope_theta": 1000000}')
+    least = LEAST.get(option.dest)
+    if least is not None:
+        number = _number(raw)
+        if number is not None and number < least:
+            return _("Must be at least {minimum}.").format(minimum=least)
+    return None
+
+
+def _number(raw: str) -> float | None:
+    try:
+        return human_int(raw)
+    except (ValueError, TypeError, BadInput):
+        try:
+            return float(raw)
+        except ValueError:
+            return None
+
+
+def path_of(dest: str, text: str, home: str) -> str | None:
+    """The full path that the value of an option names, ``~`` replaced; None where it is no path of this machine."""
+    from wizard.session import expand
+
+    raw = text.strip()
+    if dest not in PATHS or not raw or "\n" in raw or (dest == "chat_template" and any(c in raw for c in "{}")):
+        return None
+    path = expand(raw, home)
+    return path if path.startswith("/") else None
+
+
+def is_surely_a_path(dest: str) -> bool:
+    """Whether the option takes nothing else: then a relative name is a file too."""
+    return dest in _ALWAYS_PATHS
