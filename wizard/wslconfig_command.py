@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from wizard.counts import whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _, ngettext, sentences
+from wizard.regular_file import require_regular
 
 if TYPE_CHECKING:
     import argparse
@@ -139,6 +140,7 @@ def _input(args: argparse.Namespace) -> tuple[str, bytes | None, Machine | None]
 
 
 def _read(name: str) -> bytes:
+    require_regular(name)
     try:
         with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
             data = file.read(LIMIT_BYTES + 1)

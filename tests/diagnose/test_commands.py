@@ -50,7 +50,7 @@ def test_a_healthy_log_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["diagnose", str(path)]) == 0
     assert "No failure found." in capsys.readouterr().out
     path.write_text("")
-    assert main(["diagnose", str(path), "--json"]) == 0
+    assert main(["diagnose", str(path), "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["findings"] == []
 
 

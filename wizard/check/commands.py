@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wizard import releases
 from wizard.errors import BadInput
 from wizard.i18n import _, ngettext, sentences, stopped
+from wizard.regular_file import require_regular
 from wizard.releases.types import ArgProblem, Release
 
 from . import compose, config_file, extract, rewrite
@@ -131,6 +132,7 @@ def _read(path: str) -> bytes:
     try:
         if path == "-":
             return sys.stdin.buffer.read(extract.MAX_BYTES + 1)
+        require_regular(path)
         with Path(path).open("rb") as file:
             return file.read(extract.MAX_BYTES + 1)
     except OSError as error:

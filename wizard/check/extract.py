@@ -328,9 +328,7 @@ def decode(raw: bytes, name: str) -> str:
     """Text of a file; BadInput for what is no text or too long."""
     if len(raw) > MAX_BYTES:
         raise BadInput(
-            _("{name} is {mib:.0f} MiB: too long for a command, a script or a compose file (at most {limit} MiB).").format(
-                name=name, mib=len(raw) / (1 << 20), limit=MAX_BYTES >> 20
-            )
+            _("{name} is larger than {limit} MiB: too long for a command, a script or a compose file.").format(name=name, limit=MAX_BYTES >> 20)
         )
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:

@@ -70,7 +70,7 @@ def _see() -> str:
 
 
 def run(args: list[str]) -> int:
-    """Diagnose and print; 0 whatever the log says. Raises BadInput for a log that cannot be read."""
+    """Diagnose and print; 0 whatever the log says, 2 for what is no log. Raises BadInput for what cannot be read."""
     import gc
 
     words = _read_words(args)
@@ -85,11 +85,24 @@ def run(args: list[str]) -> int:
 
 
 def _diagnose(words: _Words, known: Known) -> int:
-    lines = _read_log(words.log)
+    from wizard.diagnose.reader import NoText
+
+    try:
+        lines = _read_log(words.log)
+    except NoText:
+        from wizard.diagnose.engine import Diagnosis
+        from wizard.diagnose.reader import NumberedLines
+
+        return _no_log(words, Diagnosis(), NumberedLines([], [], 0, True), binary=True)
     from wizard.diagnose.engine import diagnose
 
     diagnosis = diagnose(lines, known)
     _look(words, diagnosis)
+    if not diagnosis.findings:
+        from wizard.diagnose.recognise import is_log
+
+        if not is_log(diagnosis, lines):
+            return _no_log(words, diagnosis, lines)
     if "--json" in words.switches:
         _print_json(diagnosis, lines)
     elif "--report" in words.switches:
@@ -101,6 +114,22 @@ def _diagnose(words: _Words, known: Known) -> int:
 
         print("\n".join(as_text(diagnosis)))
     return 0
+
+
+def _no_log(words: _Words, diagnosis: Diagnosis, lines: NumberedLines, binary: bool = False) -> int:
+    """Say that there is nothing to diagnose; a program gets the usual document with no findings and a note."""
+    empty = not any(row.strip() for row in lines.lines)
+    text = _("This is no log of vLLM: it is empty, or a compressed file that is damaged.") if empty else _("This is no log of vLLM: nothing in it was written by vLLM or by a program that starts it.")
+    if binary:
+        text = _("This is no log of vLLM: it is no text.")
+    text += " " + _("Pipe one in: docker logs CONTAINER 2>&1 | vllm-wizard diagnose -")
+    if "--json" not in words.switches:
+        raise BadInput(text)
+    import json
+
+    print(json.dumps({**diagnosis.as_json(), "note": text}, indent=2, ensure_ascii=False))
+    print(f"vllm-wizard: {text}", file=sys.stderr)
+    return BadInput.exit_code
 
 
 def _print_json(diagnosis: Diagnosis, lines: NumberedLines) -> None:
@@ -166,7 +195,7 @@ def _read_log(name: str | None) -> NumberedLines:
             raise BadInput(_("Standard input is closed. Name a log: vllm-wizard diagnose LOG."))
         if name is None and _is_terminal(sys.stdin):
             raise BadInput(_("Which log? Name a file, or pipe one in: docker logs CONTAINER 2>&1 | vllm-wizard diagnose -"))
-        return read(sys.stdin.buffer)
+        return read(sys.stdin.buffer, text_only=True)
     return read_file(name)
 
 
@@ -178,7 +207,7 @@ def read_file(name: str, watch: Callable[[BinaryIO], BinaryIO] = lambda stream: 
         raise BadInput(_("{path} is a folder; name the log file itself.").format(path=name))
     try:
         with open(name, "rb") as stream:  # noqa: PTH123
-            return read(watch(stream))
+            return read(watch(stream), text_only=True)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise BadInput(_("There is no file {path}.").format(path=name)) from error
     except PermissionError as error:

@@ -32,6 +32,14 @@ _USUAL_CONTEXT = frozenset(
         "RemoteEntryNotFoundError EntryNotFoundError LocalEntryNotFoundError OSError TypeError ImportError"
     )
 )
+# Found while the arguments are read, the memory is shared out or the weights are loaded, and never by a request.
+_START_CAUSES = frozenset(
+    str.split(
+        "kv_cache_no_memory max_model_len_exceeds_kv max_model_len_exceeds_model mamba_blocks_exceeded gpu_mem_util_too_high "
+        "tp_not_dividing_heads tp_not_dividing_quant_block model_config_not_found model_weights_not_found hf_gated_model "
+        "dtype_unsupported_gpu quant_unsupported_gpu weight_name_mismatch weight_shape_mismatch port_in_use"
+    )
+)
 _INTERNAL = frozenset(
     str.split(
         "AttributeError TypeError KeyError IndexError AssertionError UnboundLocalError NameError ZeroDivisionError "
@@ -324,8 +332,8 @@ def examine(case: Case) -> list[Match]:
         died = -1  # that its parts end then is as it should be
     if ready >= 0 and died < 0:
         # The server came up and did not die: only what is about reaching it can be wrong.
-        matches = [m for m in case.matches([e for e in case.events if e.index > ready]) if "ready" in m.rule.stages]
-        return _ordered(matches)
+        later = case.matches([e for e in case.events if e.index > ready])
+        return _ordered([m for m in later if "ready" in m.rule.stages or _only_at_start(m)])
     events = [e for e in case.events if e.index > ready] if ready >= 0 else case.events
     plain = [e for e in events if not case.is_wrapper(e) and not book.matches(case.harmless, e.text)]
     matches = case.matches(plain)
@@ -350,6 +358,15 @@ def examine(case: Case) -> list[Match]:
         if hung is not None:
             return [hung]
     return matches
+
+
+def _only_at_start(match: Match) -> bool:
+    """Whether a server at work cannot have printed it: what was taken for its work belongs to something else."""
+    case, event = match.case, match.event
+    if match.cause not in _START_CAUSES or match.tier != rulebook.CAUSE or event.kind not in (EXC, ERROR):
+        return False
+    rows = case.run.lines.lines
+    return not any('HTTP/1.1" 200' in row or "throughput: " in row for row in rows[event.index + 1 : case.run.last])
 
 
 def _survived(case: Case, event: Event) -> bool:

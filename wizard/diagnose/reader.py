@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import codecs
 
+from wizard.errors import BadInput
+from wizard.i18n import _
+
 TYPE_CHECKING = False  # typing and collections.abc cost a small log a good part of its time
 if TYPE_CHECKING:
     from collections import deque
@@ -21,11 +24,17 @@ HEAD_BYTES = 4 << 20  # kept whole
 PINNED_BYTES = 2 << 20  # the first suspicious blocks behind the head
 TAIL_BYTES = 8 << 20  # the last suspicious blocks
 LONGEST_CARRY_BYTES = 16 << 20
+LONGEST_HOLE_BYTES = 64 << 20
+_CONTROLS = bytes(b for b in range(32) if b not in b"\b\t\n\f\r\x1b")
 LONGEST_LINE_CHARS = 1 << 16  # a longer line is cut: no message is that long
 
 # Every failure, and every start of a server and its success, has one of these words on or beside its lines; few,
 # because each is looked for in every byte of a large log. Lines of a server at work hold none of them.
 SUSPICIOUS = (b"rror", b"ERROR", b"ceback", b"ailed", b"died", b" version ", b"startup complete")
+
+
+class NoText(BadInput):
+    """What was given as a log is no text."""
 
 
 class NumberedLines:
@@ -40,8 +49,11 @@ class NumberedLines:
         self.whole = whole
 
 
-def read(stream: BinaryIO) -> NumberedLines:
-    """All that matters of a log in any encoding, compressed with gzip or not. Raises OSError as reading does."""
+def read(stream: BinaryIO, *, text_only: bool = False) -> NumberedLines:
+    """All that matters of a log in any encoding, compressed with gzip or not.
+
+    Raises OSError as reading does, and with ``text_only`` NoText for what is no text.
+    """
     chunks = _plain_chunks(stream)
     first = next(chunks, b"")
     if len(first) < CHUNK_BYTES:
@@ -53,7 +65,34 @@ def read(stream: BinaryIO) -> NumberedLines:
     decode = _wide_decoder(first)
     if decode is not None:
         return _sieve(_recoded(first, chunks, decode))
+    if b"\0" in first:
+        first = _without_hole(first, chunks)
+        if text_only and _is_binary(first):
+            raise NoText(_("This is no log of vLLM: it is no text."))
     return _sieve(_joined(first, chunks))
+
+
+def _without_hole(first: bytes, rest: Iterator[bytes]) -> bytes:
+    """The log without the zeros before it: one that was emptied while it was written (copytruncate) begins so."""
+    skipped = len(first)
+    first = first.lstrip(b"\0")
+    while not first and skipped < LONGEST_HOLE_BYTES:
+        more = next(rest, b"")
+        if not more:
+            break
+        skipped += len(more)
+        first = more.lstrip(b"\0")
+    return first
+
+
+def _is_binary(first: bytes) -> bool:
+    """Whether much of the beginning is neither text nor the few bytes that Docker's raw stream puts before a line."""
+    if not first:
+        return True
+    sample = first[:BLOCK_BYTES]
+    controls = len(sample) - len(sample.translate(None, _CONTROLS))
+    odd = sample.decode("utf-8", "replace").count("\ufffd")
+    return b"\0" in first and controls + odd > 0.15 * len(sample)
 
 
 def read_bytes(data: bytes) -> NumberedLines:
@@ -104,9 +143,11 @@ def _wide_decoder(sample: bytes) -> codecs.IncrementalDecoder | None:
     head = sample[:400]
     if len(head) >= 4:
         pairs = len(head) // 2
-        if head[1::2].count(0) > 0.6 * pairs:
+        odd, even = head[1::2].count(0), head[0::2].count(0)
+        # Zeros in both places are no text.
+        if odd > 0.6 * pairs and even < 0.1 * pairs:
             return codecs.getincrementaldecoder("utf-16-le")("replace")
-        if head[0::2].count(0) > 0.6 * pairs:
+        if even > 0.6 * pairs and odd < 0.1 * pairs:
             return codecs.getincrementaldecoder("utf-16-be")("replace")
     return None
 

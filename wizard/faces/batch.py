@@ -430,7 +430,7 @@ def undo(args: argparse.Namespace) -> int:
     if args.list:
         return _list_writes(args.json)
     receipts = apply.last_writes(args.count)
-    asks = not args.yes and (args.count > 1 or _can_ask_without_json(args) and _is_old(receipts[0].when))
+    asks = not args.yes and (args.count > 1 or (_can_ask_without_json(args) and _is_old(receipts[0].when)))
     if asks and not _can_ask_without_json(args):
         raise BadInput(
             _(
