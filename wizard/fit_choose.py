@@ -80,7 +80,7 @@ LENGTHS = (1_048_576, 524_288, 262_144, 131_072, 98_304, 65_536, 49_152, 40_960,
 # --- single choices ------------------------------------------------------------------------------------------
 
 
-def choose_utilization(total: int, free: int | None, default: float, *, wsl: bool = False) -> tuple[float, str]:
+def choose_utilization(total: int, free: int | None, default: float, *, wsl: bool = False, cpu: bool = False) -> tuple[float, str]:
     """The share of total memory to ask for: the release's default, or less when others hold some of the card."""
     if free is None:
         return default, _("the default: free memory was not measured")
@@ -89,6 +89,8 @@ def choose_utilization(total: int, free: int | None, default: float, *, wsl: boo
         return default, _("the default: {free:.1f} of {total:.1f} GiB are free").format(free=free / GIB, total=total / GIB)
     share = max(0.0, int(room / total * 100) / 100)
     held = (total - free) / GIB
+    if cpu:
+        return share, _("{share:.2f}: other programs hold {held:.1f} GiB of RAM").format(share=share, held=held)
     if wsl:
         return share, _("{share:.2f}: the Windows desktop and its programs hold {held:.1f} GiB").format(share=share, held=held)
     return share, _("{share:.2f}: other programs hold {held:.1f} GiB").format(share=share, held=held)
@@ -225,6 +227,13 @@ def _changes(
         hit = at_some_length(request, variant)
         if hit is not None:
             size = (variant.weight_bytes or 0) / GIB
+            if variant.is_local:
+                # Nothing has to be downloaded: before all that costs quality or time, the largest of them first.
+                text = _("{name}, which lies on this machine ({size:.1f} GiB, {quant})").format(
+                    name=variant.source, size=size, quant=variant.quant_detail or variant.quantization or _("unquantized")
+                )
+                yield 0.9 - size / 1e5, _with_length("variant", text, {"model": variant.source}, hit[1], asked)
+                continue
             name = variant.repo_id or variant.source
             text = _("the smaller variant {name} ({size:.1f} GiB, {quant})").format(name=name, size=size, quant=variant.quant_detail or variant.quantization or _("unquantized"))
             yield 2.5 + size / 1000, _with_length("variant", text, {"model": name}, hit[1], asked)
@@ -503,6 +512,11 @@ def _length(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick]
     return replace(request, max_model_len=length)
 
 
+def _one_figure(result: FitResult) -> str:
+    """How many requests of full length find room, as every face shows it."""
+    return f"{result.concurrency or 0:.1f}"
+
+
 def _requests(trial: _Trial, request: FitRequest, start: FitRequest, aim: Aim, picks: dict[str, Pick]) -> FitRequest:
     """Requests at once: what the cache has room for, and never so many that the start itself fails for them."""
     key = "max_num_seqs"
@@ -514,16 +528,22 @@ def _requests(trial: _Trial, request: FitRequest, start: FitRequest, aim: Aim, p
         return replace(request, max_num_seqs=1)
     result = trial.fit(replace(request, max_num_seqs=aim.seqs))
     room = int(result.concurrency or 0)
+    held = _one_figure(result)
     if aim.seqs is None:
         if result.concurrency is None or not result.fits or room >= (result.max_num_seqs or 256):
             picks[key] = Pick(key, str(result.max_num_seqs or 256), _("vLLM's default; more only wait for their turn"))
             return request
-        seqs, reason = max(4, min(256, 4 * max(1, room))), _("the cache holds {room} requests of full length; shorter ones share it").format(room=room)
+        seqs, reason = max(4, min(256, 4 * max(1, room))), _("the cache holds {room} requests of full length; shorter ones share it").format(room=held)
     else:
         seqs, reason = aim.seqs, _("enough for this purpose; more only wait for their turn")
         many = min(256, room // 8 * 8)
         if many > seqs:
-            seqs, reason = many, _("the KV cache holds {room} requests of full length").format(room=room)
+            # More requests at once take memory of their own: what is said is what is left with so many.
+            final = trial.fit(replace(request, max_num_seqs=many))
+            if final.fits and final.concurrency is not None and final.concurrency < many:
+                many = max(seqs, int(final.concurrency) // 8 * 8)
+                final = trial.fit(replace(request, max_num_seqs=many))
+            seqs, reason = many, _("the KV cache holds {room} requests of full length").format(room=_one_figure(final))
     if result.certain:
         fewer = next((n for n in (seqs, *FEWER) if n <= seqs and trial.fit(replace(request, max_num_seqs=n)).fits), None)
         if fewer is not None and fewer < seqs:

@@ -442,7 +442,7 @@ def _run_program(
 
 # ---- NVML -----------------------------------------------------------------------------------------------
 
-NVML_TIMEOUT_S = 4.0
+NVML_TIMEOUT_S = 13.0  # eight GPUs without persistence mode take 10 s and more to answer
 _NVML_CHILD = (
     "import sys, json\nsys.path[:] = json.loads(sys.argv[1])\n"
     "from wizard.nvml_query import main\nsys.exit(main())"

@@ -10,6 +10,7 @@ from tests.plan.conftest import MACHINES, session_of
 from wizard.__main__ import main
 from wizard.errors import BadInput
 from wizard.models.info import ModelInfo
+from wizard.outputs import files
 from wizard.plan import plan
 from wizard.plan.arguments import _placed
 from wizard.plan.draft import Draft
@@ -101,3 +102,64 @@ def test_the_memory_of_wsl_without_a_gpu_holds_weights_and_cache() -> None:
 def test_an_answers_file_whose_list_of_choices_is_none_is_refused(chosen: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="chosen"):
         load_answers(f'format = 1\nchosen = {chosen}\n[answers]\nport = 8000\n'.encode(), "answers.toml")
+
+
+def test_network_access_on_linux_opens_the_firewall_and_names_the_url() -> None:
+    made = plan(session_of("native-t4", access="network"))
+    port = made.value("port")
+    steps = {command: step for step in made.after for command in step.commands}
+    assert f"sudo ufw delete allow {port}/tcp" in steps[f"sudo ufw allow {port}/tcp"].consequence
+    assert "firewall-cmd" in steps[f"sudo ufw allow {port}/tcp"].consequence
+    assert any("hostname -I" in command and f":{port}/v1" in command for command in steps)
+    script = next(f.content.decode() for f in files(made) if f.path == "launch.sh")
+    said = [line for line in script.splitlines() if line.startswith("say ")]
+    assert any("http://127.0.0.1:" in line for line in said)
+    assert not any("0.0.0.0" in line for line in said)
+    assert any("hostname -I" in line for line in said)
+
+
+def test_network_access_with_docker_says_both_too() -> None:
+    made = plan(session_of("native-4x-h200", access="network"))
+    lines = [command for step in made.after for command in step.commands]
+    assert any("ufw allow" in line for line in lines)
+    assert any("hostname -I" in line for line in lines)
+
+
+def test_clients_of_a_server_in_wsl_take_the_address_of_windows() -> None:
+    made = plan(session_of("wsl2-interop-off-custom-root", access="network"))
+    assert any("ipconfig" in command for step in made.after for command in step.commands if step.where == "powershell")
+
+
+def test_what_surely_does_not_fit_is_said_so_and_a_model_that_lies_here_is_offered() -> None:
+    made = plan(session_of("wsl2-rtx3060-model-on-d", model="/mnt/d/models/Qwen3-VL-8B-Instruct"))
+    told = next(b for b in made.blockers if b.code == "does_not_fit")
+    assert told.title == "The model does not fit."
+    assert made.fit is not None
+    assert made.fit.ways_out[0].changes == {"model": "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8"}
+
+
+def test_ram_is_held_by_other_programs_and_no_desktop() -> None:
+    made = plan(session_of("wsl2-no-gpu"))
+    assert "desktop" not in made.reason("gpu_memory_utilization")
+    assert "RAM" in made.reason("gpu_memory_utilization")
+
+
+def test_one_figure_for_the_requests_that_find_room() -> None:
+    made = plan(session_of("native-4x-h200"))
+    assert made.fit is not None
+    assert made.fit.concurrency is not None
+    assert f"holds {made.fit.concurrency:.1f} requests" in made.reason("max_num_seqs")
+    assert made.value("max_num_seqs") <= made.fit.concurrency
+
+
+def test_the_problem_and_the_plan_agree_on_what_an_old_driver_runs() -> None:
+    from wizard import releases
+    from wizard.probes.problems.gpu import LAST_CUDA_12_VARIANT
+    from wizard.releases.images import image_variants
+
+    having = [v for v in releases.versions() if "cu129" in image_variants(releases.load(v))]
+    assert max(having, key=releases.version_key) == LAST_CUDA_12_VARIANT
+    made = plan(session_of("wsl2-rtx5070-laptop-old-driver"))
+    problem = next(p for p in made.machine.problems if p.code == "driver_too_old")
+    assert made.value("release") == LAST_CUDA_12_VARIANT
+    assert f"Up to {LAST_CUDA_12_VARIANT}" in problem.detail

@@ -248,7 +248,7 @@ def test_a_desktops_own_share_is_no_problem() -> None:
         ("579.1", "warning", "0.19.1"),
         ("572.83", "warning", "0.11.0"),
         ("551.23", "warning", "0.8.5.post1"),
-        ("535.1", "warning", "0.19.1"),
+        ("535.1", "warning", "0.32.0"),
         ("470.199", "blocker", ""),
     ],
 )

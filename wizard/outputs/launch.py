@@ -411,14 +411,33 @@ def _run_docker(plan: Plan) -> list[str]:
             if not read_only
         ),
         f"say {message(_('Starting {image} in the container {name}.'), image='image', name='container')}",
-        _say_ready(),
+        *_say_ready(plan),
         'exec "${command[@]}"',
     ]
 
 
-def _say_ready() -> str:
+def _say_ready(plan: Plan) -> list[str]:
+    """Where the API answers: an address that can be called, never the one that only stands for all of them."""
+    address = _called_address(plan)
     text = _("Once the model is loaded, the API answers at http://{address}:{port}/v1")
-    return f"say {message(text, address='address', port='port')}"
+    lines = [f"say {message(text.replace('{address}', address), port='port')}"]
+    if plan.value("access") == "network":
+        hint = (
+            _("Other machines take the address of Windows instead (ipconfig in PowerShell).")
+            if plan.machine.is_wsl2
+            else _("Other machines take an address of this machine instead (hostname -I lists them).")
+        )
+        lines.append(f"say {bash_word(hint)}")
+    return lines
+
+
+def _called_address(plan: Plan) -> str:
+    if plan.runtime == "docker" or "--host" not in plan.argv:
+        return "127.0.0.1"
+    host = plan.argv[plan.argv.index("--host") + 1]
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, nothing listens here
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
 
 
 def _run_local(plan: Plan) -> list[str]:
@@ -469,7 +488,7 @@ def _run_local(plan: Plan) -> list[str]:
         ]
     out += [
         f"say {bash_word(_('Starting vLLM {version}.').format(version=version))}",
-        _say_ready(),
+        *_say_ready(plan),
         'exec "${command[@]}"',
     ]
     return out

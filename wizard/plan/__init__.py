@@ -140,7 +140,7 @@ def _plan(session: Session) -> Plan:
                 names=", ".join(str(g.index) for g in idle)
             )
         )
-    result = _judge_fit(draft, info, recipe, sized, bed)
+    result = _judge_fit(draft, info, recipe, sized, bed, needs)
     wsl, changes = plan_wsl(draft, info, len(sized.gpus), sized)
     _leftovers(draft, release.version)
     made = Plan(
@@ -722,8 +722,28 @@ def _is_spread(draft: Draft) -> bool:
     return given is not None and str(given[0]) in ("nodes-native", "nodes-ray", "kubernetes")
 
 
+def _lying_here(draft: Draft, info: ModelInfo, needs: rt.Needs) -> list[ModelInfo]:
+    """Smaller models of the same architecture that lie on this machine, whole and servable here."""
+    out = []
+    for found in draft.session.found:
+        other = draft.session.models.get(found.path)
+        if other is None or not found.complete or found.path == info.source or not other.servable:
+            continue
+        smaller = (other.weight_bytes or 0) < (info.weight_bytes or 0)
+        same = other.architecture == info.architecture and other.task == info.task
+        if same and smaller and other.weight_bytes and not any(i.fatal for i in other.issues):
+            if not unsupported(other, replace(needs, architecture=other.architecture)):
+                out.append(other)
+    return out
+
+
 def _judge_fit(
-    draft: Draft, info: ModelInfo, recipe: tuple[Recipe, Variant] | None, sized: Sized, bed: Bed
+    draft: Draft,
+    info: ModelInfo,
+    recipe: tuple[Recipe, Variant] | None,
+    sized: Sized,
+    bed: Bed,
+    needs: rt.Needs,
 ) -> FitResult:
     """Say whether it fits; when it does not, with the nearest ways out, each computed."""
     result = sized.result
@@ -747,7 +767,8 @@ def _judge_fit(
         )
     if result.fits:
         return result
-    variants = [v.model_info() for v in recipe[0].variants if v.model_id != info.repo_id] if recipe else []
+    variants = _lying_here(draft, info, needs)
+    variants += [v.model_info() for v in recipe[0].variants if v.model_id != info.repo_id] if recipe else []
     found = ways_out(
         info,
         sized.request,
@@ -767,7 +788,8 @@ def _judge_fit(
     elif _is_spread(draft):
         draft.warn("does_not_fit_one", _("The model does not surely fit this machine alone: it is spread."), detail)
     else:
-        draft.block("does_not_fit", _("The model may not fit."), detail)
+        surely = result.certain and (result.weights_bytes > result.budget_bytes or result.kv_cache_bytes.high <= 0)
+        draft.block("does_not_fit", _("The model does not fit.") if surely else _("The model may not fit."), detail)
     return result
 
 

@@ -75,16 +75,62 @@ def network_steps(plan: Plan) -> list[Step]:
     machine = plan.machine
     port = int(plan.value("port"))
     clients = _("Clients need the API key that stands in vllm.env.")
-    if machine.system.value != "wsl2" or machine.wsl is None:
-        if plan.runtime == "docker":
-            return []  # Docker opens its own way through ufw and firewalld
+    if machine.system.value in ("container", "wsl-container"):
         return [
             Step(
-                _("Where a firewall runs (ufw): let the port in"),
-                (f"sudo ufw allow {port}/tcp",),
-                consequence=clients + " " + _back(f"sudo ufw delete allow {port}/tcp"),
+                _("Let clients in"),
+                (),
+                consequence=_(
+                    "This is a container: clients only reach port {port} if the container was started with -p {port}:{port}, at the address of the machine that it runs on."
+                ).format(port=port)
+                + f" {clients}",
             )
         ]
+    if machine.system.value != "wsl2" or machine.wsl is None:
+        return _linux_steps(plan, port, clients)
+    return [*_windows_steps(plan, port, clients), _clients_of_windows(port)]
+
+
+def _linux_steps(plan: Plan, port: int, clients: str) -> list[Step]:
+    """The firewall's line, for those who use one, and the address that clients take."""
+    passing = (
+        _("Docker itself opens the port past ufw and most rules of firewalld, so this is seldom needed.") + " "
+        if plan.runtime == "docker"
+        else ""
+    )
+    firewalld = f"sudo firewall-cmd --permanent --add-port={port}/tcp && sudo firewall-cmd --reload"
+    closing = f"sudo firewall-cmd --permanent --remove-port={port}/tcp && sudo firewall-cmd --reload"
+    return [
+        Step(
+            _("If you use a firewall (this line is ufw's), let the port in"),
+            (f"sudo ufw allow {port}/tcp",),
+            consequence=passing
+            + _("With firewalld: {line}").format(line=firewalld)
+            + ". "
+            + _("With rules of nftables' own: accept TCP port {port} in the input chain.").format(port=port)
+            + " "
+            + _back(f"sudo ufw delete allow {port}/tcp", closing),
+        ),
+        Step(
+            _("Give clients this URL (the first address of this machine)"),
+            (f"echo \"http://$(hostname -I | cut -d ' ' -f 1):{port}/v1\"",),
+            consequence=_("Where the machine has several addresses, hostname -I lists them all.") + f" {clients}",
+        ),
+    ]
+
+
+def _clients_of_windows(port: int) -> Step:
+    return Step(
+        _("Find the address that clients take: it is the one of Windows, not of WSL2"),
+        ("ipconfig | findstr IPv4",),
+        "powershell",
+        _("Clients then use http://ADDRESS:{port}/v1 with that address.").format(port=port),
+    )
+
+
+def _windows_steps(plan: Plan, port: int, clients: str) -> list[Step]:
+    machine = plan.machine
+    assert machine.wsl is not None
     rule = powershell_string(f"{RULE} {port}")
     firewall = f"New-NetFirewallRule -DisplayName {rule} -Direction Inbound -Action Allow -Protocol TCP -LocalPort {port} -Profile Private"
     if machine.wsl.networking_mode.value == "mirrored":

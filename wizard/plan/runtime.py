@@ -426,7 +426,11 @@ def image_of(draft: Draft, release: Release | None, needs: Needs) -> tuple[Image
             return image, text
     plain = releases.image_for(release, vendor=needs.device)
     reason = _("the official image of this release")
-    if image is not None and plain is not None and image.tag != plain.tag:
+    if image is not None and plain is not None and image.tag != plain.tag and needs.runtime == "local":
+        reason = _("the build with CUDA {cuda}, which a local environment runs with driver {driver}").format(
+            cuda=image.cuda, driver=needs.driver
+        )
+    elif image is not None and plain is not None and image.tag != plain.tag:
         reason = _("the official image built with CUDA {cuda}, which driver {driver} runs").format(
             cuda=image.cuda, driver=needs.driver
         )

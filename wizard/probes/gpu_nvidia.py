@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -33,9 +34,12 @@ from wizard.probes.gpu_names import (
     shares_system_memory,
 )
 
-SMI_TIMEOUT_S = 3.0
+# Eight GPUs without persistence mode are woken one after the other: 10 s and more are common.
+SMI_TIMEOUT_S = 14.0
 # The driver that has just failed to answer NVML is not given the whole time again.
 SMI_TIMEOUT_AFTER_HANG_S = 1.5
+# The table of links is a help only: it may not cost what the driver has told already.
+TOPOLOGY_TIMEOUT_S = 1.5
 WSL_SMI = "/usr/lib/wsl/lib/nvidia-smi"
 QUERY_FIELDS = (
     "index",
@@ -217,7 +221,7 @@ def _nvlink_of_topology(host: Host) -> Fact[bool]:
     program = smi_program(host)
     if program is None:
         return unknown(_("nvidia-smi was not found"))
-    result = host.run([program, "topo", "-m"], SMI_TIMEOUT_S, env=ENGLISH)
+    result = host.run([program, "topo", "-m"], TOPOLOGY_TIMEOUT_S, env=ENGLISH)
     linked = parse_topology(result.text) if result.ok else None
     if linked is None:
         return unknown(
@@ -244,16 +248,21 @@ def from_smi(host: Host, timeout_s: float) -> GpuStack:
     if program is None:
         return _no(_("nvidia-smi was not found"), "no_driver")
     query = [program, f"--query-gpu={','.join(QUERY_FIELDS)}", "--format=csv,noheader,nounits"]
+    started = time.monotonic()
+
+    def left_s() -> float:
+        return max(1.0, started + timeout_s - time.monotonic())
+
     result = host.run(query, timeout_s, env=ENGLISH)
     fields: tuple[str, ...] = QUERY_FIELDS
     if not result.ok and not result.timed_out and "compute_cap" in result.text + result.error_text:
         # Drivers before 510 do not know this field and then answer nothing at all.
         fields = tuple(f for f in QUERY_FIELDS if f != "compute_cap")
-        result = host.run([program, f"--query-gpu={','.join(fields)}", query[2]], timeout_s, env=ENGLISH)
+        result = host.run([program, f"--query-gpu={','.join(fields)}", query[2]], left_s(), env=ENGLISH)
     if result.timed_out:
         return _no(failure(result), "hang")
     rows = parse_query(result.text, fields) if result.ok else []
-    table = host.run([program], timeout_s, env=ENGLISH)
+    table = host.run([program], left_s(), env=ENGLISH)
     driver, cuda = parse_header(table.text)
     if rows:
         driver = next((r["driver_version"] for r in rows if r.get("driver_version")), None) or driver

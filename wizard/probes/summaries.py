@@ -131,7 +131,7 @@ def docker_line(facts: Docker) -> str:
     text = " ".join(parts)
     if facts.compose.value is not None:
         text += ", " + _("Compose {version}").format(version=facts.compose.value)
-    return text + ", " + (_("gives GPUs") if facts.nvidia_runtime.value else _("no NVIDIA runtime"))
+    return text + ", " + (_("NVIDIA runtime is there") if facts.nvidia_runtime.value else _("no NVIDIA runtime"))
 
 
 def docker_failure(facts: Docker) -> str:

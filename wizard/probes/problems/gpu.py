@@ -19,6 +19,9 @@ IMAGES: tuple[tuple[str, str, int], ...] = (
     ("0.8.5.post1", "12.4", 550),
 )
 LAST_CUDA_12_RELEASE = "0.19.1"
+# The last release that is also built with CUDA 12.9 (images with a tag in -cu129, wheels of their own).
+LAST_CUDA_12_VARIANT = "0.32.0"
+CUDA_12_VARIANT_DRIVER = 575  # what its image asks for; a local environment does not ask
 # Within CUDA 12 a driver of its first release runs later ones ("minor version compatibility").
 CUDA_12_DRIVER = 525
 OLDEST_CAPABILITY = (7, 0)
@@ -71,11 +74,13 @@ def _driver(machine: Machine) -> list[Problem]:
     if made_for is not None:
         last, cuda = made_for
         parts.append(
-            _("Without an update {last} (CUDA {cuda}) is the newest release made for this driver.").format(
+            _("Without an update {last} (CUDA {cuda}) is the newest release whose usual build is made for this driver.").format(
                 last=last, cuda=cuda
             )
         )
-    if numbers[0] >= CUDA_12_DRIVER and (made_for is None or made_for[0] != LAST_CUDA_12_RELEASE):
+    if numbers[0] >= CUDA_12_DRIVER and not dropped:
+        parts.append(_variants(numbers[0]))
+    elif numbers[0] >= CUDA_12_DRIVER and (made_for is None or made_for[0] != LAST_CUDA_12_RELEASE):
         parts.append(
             _("Up to {last} may start, since CUDA 12 tolerates older drivers from {least} on.").format(
                 last=LAST_CUDA_12_RELEASE, least=CUDA_12_DRIVER
@@ -90,6 +95,17 @@ def _driver(machine: Machine) -> list[Problem]:
             _("Under WSL the Windows driver counts: install it in Windows, never a Linux driver inside WSL.")
         )
     return [Problem("driver_too_old", severity, title, " ".join(parts), commands, where, link)]
+
+
+def _variants(driver: int) -> str:
+    """What the builds with CUDA 12.9 beside the usual ones mean for this driver; the plan takes them."""
+    if driver >= CUDA_12_VARIANT_DRIVER:
+        return _("Up to {last} there are images with CUDA 12.9 as well (tags ending in -cu129), which this driver runs.").format(
+            last=LAST_CUDA_12_VARIANT
+        )
+    return _(
+        "Up to {last} there are builds with CUDA 12.9 as well (-cu129): a local environment runs them from driver {least} on; their image asks for {image}, or for certain older branches on data-centre cards."
+    ).format(last=LAST_CUDA_12_VARIANT, least=CUDA_12_DRIVER, image=CUDA_12_VARIANT_DRIVER)
 
 
 def _capability(machine: Machine) -> list[Problem]:
