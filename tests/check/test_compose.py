@@ -277,7 +277,7 @@ def test_writing_keeps_a_backup(tmp_path: Path, capsys: pytest.CaptureFixture[st
     path = tmp_path / "compose.yaml"
     path.write_text(service("image: vllm/vllm-openai:v0.33.0\ncommand: ['m', '--swap-space', '4']"))
     before = path.read_text()
-    assert run(["--write", str(path)]) == 1
+    assert run(["--write", str(path)]) == 0
     shown = capsys.readouterr().out
     assert "swap-space" in shown
     assert path.read_text() != before

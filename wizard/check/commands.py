@@ -54,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace | list[str]) -> int:
-    """0: the release takes it as it stands and nothing is wrong; 1: something is; 2: bad input."""
+    """0: the release takes it as it stands (with --write: as it was repaired) and nothing is wrong; 1: something is;
+    2: bad input."""
     chosen = _parse(args) if isinstance(args, list) else args
     words: list[str] = list(chosen.words)
     as_json = bool(getattr(chosen, "json", False))
@@ -77,7 +78,14 @@ def run(args: argparse.Namespace | list[str]) -> int:
         print(json.dumps(report_json(report), indent=1, ensure_ascii=False))
     else:
         _print(report)
-    return 1 if not report.accepted or any(p.kind not in ("ok", "deprecated") for p in report.problems) else 0
+    if chosen.write and path is not None and report.repaired not in (None, report.original):
+        # What counts is the file as it stands now.
+        report = check_text(str(report.repaired), path, chosen.release, machine)
+    return 0 if _is_clean(report) else 1
+
+
+def _is_clean(report: Report) -> bool:
+    return report.accepted and not any(p.kind not in ("ok", "deprecated") for p in report.problems)
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
@@ -180,9 +188,7 @@ def check_text(text: str, name: str, asked: str | None = None, place: Place | No
         return _check_env(text, name, asked, place)
     commands = extract.from_text(text, script=kind == "shell")
     if not commands:
-        raise BadInput(
-            _("{name}: no vLLM command was found (vllm serve ..., docker run ... vllm/vllm-openai ..., python -m vllm.entrypoints.openai.api_server ...).").format(name=name)
-        )
+        raise BadInput(extract.no_command(name))
     report = _report(commands, asked, place)
     report.original = text
     report.repaired = rewrite.rewrite_text(text, report.verdicts)
@@ -206,10 +212,19 @@ def _report(commands: list[extract.Command], asked: str | None, place: Place | N
     return Report(verdicts, problems, all(v.accepted for v in verdicts), notes=notes)
 
 
+def _nothing_to_check(name: str, text: str) -> Report:
+    """A file around vLLM in which no server is started by a command of its own."""
+    note = _("{name} holds no vllm serve command; there is nothing to check.").format(name=name)
+    return Report([], [], True, text, text, [note])
+
+
 def _check_compose(text: str, name: str, asked: str | None, place: Place | None) -> Report:
     data = compose.load_yaml(text, name)
     commands = compose.commands_of(data, text, name)
+    idle = compose.idle_services(data)
     if not commands:
+        if idle:
+            return _nothing_to_check(name, text)
         raise BadInput(_("{name}: no service runs vLLM.").format(name=name))
     around: list[ArgProblem] = []
     for command in commands:
@@ -230,6 +245,8 @@ def _check_kubernetes(text: str, name: str, asked: str | None, place: Place | No
     documents = kube.load_all(text, name)
     commands = [kube.command_of(c) for d in documents for c in kube.containers(d)]
     if not commands:
+        if any(kube.idle_containers(d) for d in documents):
+            return _nothing_to_check(name, text)
         raise BadInput(_("{name}: no container runs vLLM.").format(name=name))
     report = _report(commands, asked, place)
     for verdict in report.verdicts:
@@ -242,6 +259,9 @@ def _check_kubernetes(text: str, name: str, asked: str | None, place: Place | No
 
 def _check_config(text: str, name: str, asked: str | None, place: Place | None) -> Report:
     data = compose.load_yaml(text, name)
+    if isinstance(data, dict) and ("servingEngineSpec" in data or "modelSpec" in data):
+        # Values of the production-stack chart: the chart makes the command of them.
+        return _nothing_to_check(name, text)
     release = releases.load(asked or "latest")
     command = config_file.command_of(data, name, release)
     report = _report([command], asked, place)
@@ -289,7 +309,7 @@ def _check_env(text: str, name: str, asked: str | None, place: Place | None) -> 
 def report_json(report: Report) -> dict[str, Any]:
     """What ``check --json`` prints: the first command's facts on top, all commands below."""
     rows = [verdict_json(v) for v in report.verdicts]
-    first = dict(rows[0])
+    first = dict(rows[0]) if rows else {"release": None, "argv": [], "env": {}, "command": None, "image": None}
     first["accepted"] = report.accepted
     first["problems"] = [problem_json(p) for p in report.problems]
     first["notes"] = report.notes

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.releases.types import ArgProblem
 
 from . import history
-from .extract import Command, strip_entrypoint
+from .extract import Command, from_text, is_shell_script, no_command, strip_entrypoint
 from .judge import SECRET_NAME, SECRET_VALUE
 from .lexer import Word, lex
 
@@ -69,8 +69,26 @@ def commands_of(data: Any, text: str, name: str) -> list[Command]:
     found = []
     for key, service in services.items():
         if isinstance(service, Mapping) and _runs_vllm(service):
-            found.append(_command(str(key), service, text))
+            for part in ("command", "entrypoint"):
+                if isinstance(service.get(part), Mapping):
+                    at = f"{name}: services.{key}.{part}"
+                    raise BadInput(sentences(no_command(at), _("A list or a text is needed there.")))
+            if not _serves_nothing(service):
+                found.append(_command(str(key), service, text))
     return found
+
+
+def idle_services(data: Any) -> list[str]:
+    """The services that are vLLM's by their image, and whose script starts no server: the other nodes of a Ray cluster."""
+    services = data.get("services") if isinstance(data, Mapping) else None
+    rows = services.items() if isinstance(services, Mapping) else ()
+    return [str(k) for k, s in rows if isinstance(s, Mapping) and _runs_vllm(s) and _serves_nothing(s)]
+
+
+def _serves_nothing(service: Mapping[str, Any]) -> bool:
+    """Whether a shell script is run in which no vLLM command stands."""
+    texts = [w.text for w in _words(service.get("entrypoint")) + _words(service.get("command"))]
+    return is_shell_script(texts) and not from_text(texts[2], script=False) and "vllm serve" not in " ".join(texts[3:])
 
 
 def _runs_vllm(service: Mapping[str, Any]) -> bool:
@@ -110,9 +128,7 @@ def _command(key: str, service: Mapping[str, Any], text: str) -> Command:
         joined = _words(entry) + words
         texts = [w.text for w in joined]
         command.facts["entrypoint"] = True
-        if len(texts) >= 3 and texts[0].rsplit("/", 1)[-1] in ("bash", "sh") and texts[1].startswith("-") and "c" in texts[1]:
-            from .extract import from_text
-
+        if is_shell_script(texts):
             inner = from_text(texts[2], script=False)
             if inner:
                 inner[0].kind, inner[0].image, inner[0].env = "compose", image, {**command.env, **inner[0].env}

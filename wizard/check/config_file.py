@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from wizard.errors import BadInput
-from wizard.i18n import _
-from wizard.releases.parse import Argument
+from wizard.i18n import _, sentences
+from wizard.releases.parse import Argument, take_apart, unknown_flag
 from wizard.releases.types import Release
 
-from .extract import Command
+from . import history
+from .extract import Command, no_command
 from .judge import Verdict
 from .lexer import Word
 
@@ -20,6 +21,8 @@ def command_of(data: Any, name: str, release: Release) -> Command:
     """The options that vLLM makes of the file, in its order."""
     if not isinstance(data, Mapping):
         raise BadInput(_("{name}: neither a compose file nor a file for --config (a mapping of options).").format(name=name))
+    if not any(_means_option(str(key), release) for key in data):
+        raise BadInput(sentences(no_command(name), _("And as a file for --config it holds none of vLLM's options.")))
     words: list[Word] = []
     keys: list[tuple[int, str]] = []
     for key, value in data.items():
@@ -29,6 +32,19 @@ def command_of(data: Any, name: str, release: Release) -> Command:
     command = Command("config", words, "serve")
     command.facts["keys"] = keys
     return command
+
+
+def _means_option(key: str, release: Release) -> bool:
+    """Whether a key is an option of some release, or nearly one."""
+    if key in ("model", "model_tag"):
+        return True
+    arguments = take_apart([f"--{key}"], release)
+    if arguments[0].option is not None or history.entry_for(f"--{key}") is not None:
+        return True
+    if arguments[0].how == "ambiguous":
+        return False
+    problem = unknown_flag(arguments[0], release)
+    return problem.kind in ("removed", "not_yet") or problem.replacement is not None
 
 
 def _words(key: str, value: Any, release: Release) -> list[str]:
@@ -43,7 +59,7 @@ def _words(key: str, value: Any, release: Release) -> list[str]:
     if isinstance(value, Mapping):
         return [flag, json.dumps(value)]
     if isinstance(value, list):
-        return [flag, *(str(v) for v in value)] if value else []
+        return [flag, *(str(v) for v in value if v is not None)] if value else []
     return [flag] if value is None else [flag, str(value)]
 
 

@@ -79,10 +79,36 @@ def from_argv(words: Sequence[str]) -> Command:
         position += 1
     command = _program(made[position:], env, " ".join(words))
     if command is None:
+        if not _may_be_arguments([w.text for w in made[position:]]):
+            raise BadInput(no_command(_("the command")))
+        if [w.text for w in made[position : position + 1]] == ["serve"]:
+            position += 1
         command = Command("argv", made[position:], "serve", env=env)
     command.kind = "docker" if command.docker else "argv"
     _fix_dashes(command)
     return command
+
+
+def no_command(name: str) -> str:
+    """What is said of an input without a vLLM command."""
+    return _("{name}: no vLLM command was found (vllm serve ..., docker run ... vllm/vllm-openai ..., python -m vllm.entrypoints.openai.api_server ...).").format(name=name)
+
+
+def is_shell_script(words: Sequence[str]) -> bool:
+    """``bash -c SCRIPT ...``"""
+    return len(words) >= 3 and words[0].rsplit("/", 1)[-1] in ("bash", "sh") and words[1].startswith("-") and "c" in words[1]
+
+
+def _may_be_arguments(words: Sequence[str]) -> bool:
+    """Whether words without a program can be what follows ``vllm serve``: options, or a model with options or alone."""
+    if not words or words[0].startswith("-"):
+        return True
+    import shutil
+
+    first = words[0]
+    if " " in first or "\n" in first or shutil.which(first) is not None:
+        return False
+    return any(w.startswith("--") for w in words) or (len(words) == 1 and bool(re.fullmatch(r"[\w.~-]*/\S+", first)))
 
 
 def from_text(text: str, script: bool) -> list[Command]:

@@ -99,7 +99,7 @@ class _Judge:
         self._known_faults()
         self.pieces += [Piece(words, None, changed=True) for words in self.added]
         argv = self._argv()
-        accepted = not self.refused and not any(p.refused for p in self.problems)
+        accepted = not self.refused and not any(p.refused for p in (*self.command.problems, *self.problems))
         return Verdict(
             self.command, self.release, accepted, [*self.command.problems, *self.problems], argv, self.env,
             self.pieces, self.env_removed, self.model,
@@ -546,7 +546,10 @@ class _Judge:
         dest = name.removeprefix("VLLM_").lower()
         option = next((o for o in self.release.options if o.dest == dest), None)
         if dest in ("model", "model_name", "model_id", "model_path"):
-            self._say(name, "never_existed", _("vLLM reads no {name}: the model is an argument").format(name=name), replacement=value or None, accepted=True)
+            text = _("vLLM reads no {name}: the model is an argument").format(name=name)
+            if self.model not in (None, value):
+                text = sentences(stopped(text), _("The command takes {model}.").format(model=self.model))
+            self._say(name, "never_existed", text, replacement=(value or None) if self.model in (None, value) else None, accepted=True)
             if self.model is None and value and "$" not in value:
                 self.model = value
             return

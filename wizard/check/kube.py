@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wizard.errors import BadInput
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.releases.types import ArgProblem
 
-from .extract import Command, from_text, strip_entrypoint
+from .extract import Command, from_text, is_shell_script, no_command, strip_entrypoint
 from .judge import SECRET_NAME, SECRET_VALUE, Verdict
 from .lexer import Word
 
@@ -39,7 +39,7 @@ def containers(node: Any, depth: int = 0) -> Iterator[Any]:
     if isinstance(node, Mapping):
         for key, value in node.items():
             if key == "containers" and isinstance(value, list):
-                yield from (c for c in value if isinstance(c, Mapping) and _runs_vllm(c))
+                yield from (c for c in value if isinstance(c, Mapping) and _runs_vllm(c) and not _serves_nothing(c))
             else:
                 yield from containers(value, depth + 1)
     elif isinstance(node, list):
@@ -51,11 +51,36 @@ def _runs_vllm(container: Mapping[str, Any]) -> bool:
     return "vllm" in " ".join(str(container.get(k, "")) for k in ("image", "command", "args")).lower()
 
 
+def idle_containers(node: Any) -> list[str]:
+    """Names of the containers that are vLLM's by their image, and whose script starts no server."""
+    held = node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, list) else ()
+    found: list[str] = []
+    for key, value in held:
+        if key == "containers" and isinstance(value, list):
+            found += [str(c.get("name", "?")) for c in value if isinstance(c, Mapping) and _runs_vllm(c) and _serves_nothing(c)]
+        else:
+            found += idle_containers(value)
+    return found
+
+
+def _serves_nothing(container: Mapping[str, Any]) -> bool:
+    texts = [str(part) for key in ("command", "args") for part in _list(container, key)]
+    return is_shell_script(texts) and not from_text(texts[2], script=False)
+
+
+def _list(container: Mapping[str, Any], key: str) -> list[Any]:
+    """``command`` or ``args``; BadInput for what is no list."""
+    value = container.get(key)
+    if value is not None and not isinstance(value, list):
+        raise BadInput(sentences(no_command(f"containers.{container.get('name', '?')}.{key}"), _("A list is needed there.")))
+    return value or []
+
+
 def command_of(container: Mapping[str, Any]) -> Command:
     """The container's command, its variables and its faults."""
     words: list[Word] = []
     for key in ("command", "args"):
-        for part in container.get(key) or []:
+        for part in _list(container, key):
             text = str(part)
             words.append(Word(text, text, 0, 0, dynamic="$(" in text))
     env = {
