@@ -18,6 +18,7 @@ from wizard.i18n import _
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from wizard.facts import Machine
     from wizard.fit_store import Calibrations
@@ -107,7 +108,11 @@ def _model(args: argparse.Namespace, host: Host, machine: Machine | None) -> tup
         info = inspect(host, path)
         if not info.config and any(issue.fatal for issue in info.issues):
             issue = next(issue for issue in info.issues if issue.fatal)
-            raise WizardError(_("{path}: {message}").format(path=issue.file if "/" in issue.file else f"{path.rstrip('/')}/{issue.file}", message=issue.message))
+            raise WizardError(_("{path}: {message}").format(path=_place(path, issue.file), message=issue.message))
+        _check_config(info.config, f"{path.rstrip('/')}/config.json")
+        for issue in info.issues:
+            if issue.fatal and issue.code in ("truncated", "bad_header"):
+                raise BadInput(_("{path}: {message}").format(path=_place(path, issue.file), message=issue.message))
         if not info.architecture and not info.kv_layout_known and info.weight_bytes is None:
             raise BadInput(_("{path} does not describe a model: config.json names no architecture, and there are no weights. Give the folder that holds both.").format(path=path))
         return info, []
@@ -129,6 +134,39 @@ def _model(args: argparse.Namespace, host: Host, machine: Machine | None) -> tup
         return info, []
     why = next((issue.message for issue in info.issues if issue.fatal), "")
     raise WizardError(_("{source} is not on this machine and no recipe knows it.").format(source=source) + (f" {why}." if why else ""))
+
+
+def _place(path: str, file: str) -> str:
+    """Where a fault lies: the file's own path, or its name below the model's folder."""
+    return file if "/" in file or file in ("", path) else f"{path.rstrip('/')}/{file}"
+
+
+# What every shape is computed from; a config that has one of them wrong describes nothing.
+_SHAPES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size")
+_NESTED = ("text_config", "llm_config", "language_config", "text_model_config")
+
+
+def _check_config(config: Mapping[str, Any], path: str) -> None:
+    """Raise BadInput for the first field of config.json that cannot be a size, naming it."""
+    parts = [("", config)] + [(f"{key}.", config[key]) for key in _NESTED if isinstance(config.get(key), dict)]
+    for prefix, table in parts:
+        for key in _SHAPES:
+            value = table.get(key)
+            if value is None or isinstance(value, list):
+                continue  # not given; or one number for each layer
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            # Models without attention write 0 heads, and then no hidden layer has any.
+            least = 0 if key.endswith("_heads") and not table.get("num_attention_heads", 1) and _has_no_attention(table) else 1
+            if not whole or value < least:
+                raise BadInput(
+                    _("{path}: {field} is {value}: a whole number above 0 must stand there.").format(
+                        path=path, field=prefix + key, value=json.dumps(value)
+                    )
+                )
+
+
+def _has_no_attention(table: Mapping[str, Any]) -> bool:
+    return "mamba" in str(table.get("model_type", "")).lower() or "rwkv" in str(table.get("model_type", "")).lower()
 
 
 def _release(asked: str | None) -> str:

@@ -16,7 +16,7 @@ from wizard.errors import BadInput, WizardError
 from wizard.fit import GIB, FitRequest, fit
 from wizard.fit_calibrate import compare, load, read_log, save, solve, verdict
 from wizard.fit_command import apply_settings, bar
-from wizard.host import RealHost
+from wizard.host import FakeHost, RealHost
 from wizard.models.inspect import from_config
 
 FIELDS = ("weights_gib", "activation_gib", "non_torch_gib", "cuda_graph_gib")
@@ -279,3 +279,49 @@ def test_calibrate_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
         run(["fit", "--calibrate", str(log), "--model", path, "--gpu", "H100"])
     with pytest.raises(BadInput):
         run(["fit", "--calibrate", str(tmp_path / "gone"), "--model", path, "--gpu", "H100"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("hidden_size", -4), ("num_hidden_layers", "x"), ("num_attention_heads", 0), ("vocab_size", 1.5), ("head_dim", True)],
+)
+def test_a_size_that_cannot_be_is_named(field: str, value: object, tmp_path: Path) -> None:
+    path = folder(tmp_path, next(name for name in MODELS if "text_config" not in MODELS[name]))
+    config = Path(path) / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), field: value}))
+    with pytest.raises(BadInput, match=field):
+        run(["fit", "--model", path, "--gpu", "RTX 4090"])
+
+
+def test_a_weights_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
+    path = folder(tmp_path, next(iter(MODELS)))
+    (Path(path) / "model.safetensors").write_bytes(b"abc")
+    with pytest.raises(BadInput, match=r"model\.safetensors"):
+        run(["fit", "--model", path, "--gpu", "RTX 4090"])
+
+
+def test_a_file_that_is_no_model_is_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WizardError) as told:
+        run(["fit", "--model", "bin", "--gpu", "RTX 4090"])
+    assert "bin/bin" not in str(told.value)
+
+
+def test_a_folder_that_may_not_be_read_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = tmp_path / "machine"
+    recorded.mkdir()
+    data = json.loads((Path(__file__).parent.parent / "machines" / "native-t4" / "host.json").read_text())
+    data["entries"]["/models/closed"] = {"dir": True}
+    listed = FakeHost.list_dir
+
+    def closed(host: FakeHost, path: str) -> Any:
+        if path == "/models/closed":
+            raise PermissionError(13, "Permission denied")
+        return listed(host, path)
+
+    monkeypatch.setattr(FakeHost, "list_dir", closed)
+    (recorded / "host.json").write_text(json.dumps(data))
+    (recorded / "commands.json").write_text("[]")
+    with pytest.raises(WizardError, match="may not be read"):
+        run(["fit", "--machine", str(recorded), "--model", "/models/closed", "--gpu", "RTX 4090"])

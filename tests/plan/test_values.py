@@ -113,8 +113,8 @@ def test_network_access_on_linux_opens_the_firewall_and_names_the_url() -> None:
     assert any("hostname -I" in command and f":{port}/v1" in command for command in steps)
     script = next(f.content.decode() for f in files(made) if f.path == "launch.sh")
     said = [line for line in script.splitlines() if line.startswith("say ")]
-    assert any("http://127.0.0.1:" in line for line in said)
-    assert not any("0.0.0.0" in line for line in said)
+    assert "\naddress=127.0.0.1\n" in script
+    assert "address=0.0.0.0" not in script
     assert any("hostname -I" in line for line in said)
 
 

@@ -191,7 +191,7 @@ def check_paths(host: Host, session: Session, plan: Plan) -> None:
     given = session.answers.get("lora_adapters")
     for item in given[0] if given is not None and isinstance(given[0], tuple) else ():
         path = expand(item.partition("=")[2].strip(), home)
-        if path.startswith("/") and not host.exists(path):
+        if path.startswith("/") and _is_missing(host, path):
             raise BadInput(
                 _("{key}: there is no folder {path}. Give the folder that holds adapter_config.json.").format(
                     key="lora_adapters", path=path
@@ -200,8 +200,17 @@ def check_paths(host: Host, session: Session, plan: Plan) -> None:
     for key in sorted(session.answers.keys() & values.PATHS):
         found = session.answers.get(key)
         named = values.path_of(key, as_text(found[0]), home) if found is not None else None
-        if named is not None and not host.exists(named):
+        if named is not None and _is_missing(host, named):
             raise BadInput(_("{key}: there is no {path}.").format(key=key, path=named))
+
+
+def _is_missing(host: Host, path: str) -> bool:
+    """Whether nothing lies there. A recording holds not every file: there, only where not even its root is known."""
+    from wizard.session import THIS_MACHINE
+
+    if host.name != THIS_MACHINE:
+        path = "/" + path.strip("/").split("/", 1)[0]
+    return not host.exists(path)
 
 
 def as_text(value: Value) -> str:

@@ -327,7 +327,13 @@ def repo_id_of(path: str) -> str | None:
 
 
 def _inspect_folder(host: Host, path: str, facts: Mapping[str, Any] | None) -> ModelInfo:
-    entries = {e.name: e for e in _list(host, path)}
+    try:
+        entries = {e.name: e for e in host.list_dir(path)}
+    except PermissionError:
+        why = _("this folder may not be read: ls -ld shows whose it is")
+        return ModelInfo(path, True, repo_id_of(path), servable=False, kv_layout_known=False, issues=(Issue("unreadable", path, why),))
+    except OSError:
+        entries = {}
     issues: list[Issue] = []
     if "adapter_config.json" in entries and "config.json" not in entries:
         return _adapter_only(host, path)

@@ -118,12 +118,12 @@ def _argument_rows(plan: Plan) -> list[tuple[list[str], str]]:
 
 
 def _settings(plan: Plan) -> list[str]:
-    address, port = port_binding(plan)
+    port = port_binding(plan)[1]
     out = wrap_comment(_("--- What is served ---"))
     out += _array("arguments", _argument_rows(plan))
     if plan.host_model_path is not None:
         out.append(f"model_path={bash_word(plan.host_model_path)}")
-    out += [f"address={address}", f"port={port}", f'env_file="$here/{ENV_NAME}"']
+    out += [f"address={bash_word(_called_address(plan))}", f"port={port}", f'env_file="$here/{ENV_NAME}"']
     if plan.runtime == "docker":
         assert plan.image_reference is not None
         out += [f"image={bash_word(plan.image_reference)}", f"container={bash_word(container_name(plan))}"]
@@ -411,16 +411,19 @@ def _run_docker(plan: Plan) -> list[str]:
             if not read_only
         ),
         f"say {message(_('Starting {image} in the container {name}.'), image='image', name='container')}",
-        *_say_ready(plan),
+        *_where_it_answers(plan),
         'exec "${command[@]}"',
     ]
 
 
-def _say_ready(plan: Plan) -> list[str]:
-    """Where the API answers: an address that can be called, never the one that only stands for all of them."""
-    address = _called_address(plan)
+def _say_ready() -> str:
     text = _("Once the model is loaded, the API answers at http://{address}:{port}/v1")
-    lines = [f"say {message(text.replace('{address}', address), port='port')}"]
+    return f"say {message(text, address='address', port='port')}"
+
+
+def _where_it_answers(plan: Plan) -> list[str]:
+    """Where the API answers: an address that can be called, never the one that only stands for all of them."""
+    lines = [_say_ready()]
     if plan.value("access") == "network":
         hint = (
             _("Other machines take the address of Windows instead (ipconfig in PowerShell).")
@@ -488,7 +491,7 @@ def _run_local(plan: Plan) -> list[str]:
         ]
     out += [
         f"say {bash_word(_('Starting vLLM {version}.').format(version=version))}",
-        *_say_ready(plan),
+        *_where_it_answers(plan),
         'exec "${command[@]}"',
     ]
     return out

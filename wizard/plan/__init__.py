@@ -731,9 +731,9 @@ def _lying_here(draft: Draft, info: ModelInfo, needs: rt.Needs) -> list[ModelInf
             continue
         smaller = (other.weight_bytes or 0) < (info.weight_bytes or 0)
         same = other.architecture == info.architecture and other.task == info.task
-        if same and smaller and other.weight_bytes and not any(i.fatal for i in other.issues):
-            if not unsupported(other, replace(needs, architecture=other.architecture)):
-                out.append(other)
+        whole = other.weight_bytes and not any(i.fatal for i in other.issues)
+        if same and smaller and whole and not unsupported(other, replace(needs, architecture=other.architecture)):
+            out.append(other)
     return out
 
 
