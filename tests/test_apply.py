@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wizard import apply
@@ -428,6 +428,7 @@ _lines = st.lists(
 
 
 @given(_lines, _lines)
+@example([b"#A="], [b"A="])
 def test_merging_keeps_what_is_there_and_settles(existing: list[bytes], wanted: list[bytes]) -> None:
     once = {env_line.split(b"=")[0].removeprefix(b"export "): env_line for env_line in wanted}
     old, new = b"\n".join(existing) + b"\n", b"\n".join(once.values()) + b"\n"

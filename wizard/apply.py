@@ -275,9 +275,10 @@ def merge_env(existing: bytes, wanted: bytes) -> bytes:
             known = {x.rstrip(b"\r\n") for x in lines}
             added += [x for x in comment if x not in known]
             added.append(line)
-        elif value:
+        else:
             found = _ENV_LINE.match(lines[at].rstrip(b"\r\n"))
-            if found is None or found[2].strip() != value:
+            # A commented line sets nothing: even an empty value takes its place.
+            if found is None or (value and found[2].strip() != value):
                 tail = lines[at][len(lines[at].rstrip(b"\r\n")) :]
                 lines[at] = line + tail
         comment = []

@@ -58,3 +58,12 @@ def number_above_zero(limit: float) -> Callable[[str], float]:
         return number
 
     return read
+
+
+def size_text(size_bytes: int) -> str:
+    """A size for people: GiB from a tenth of one on, else MiB or KiB, so that little is not shown as nothing."""
+    if size_bytes >= (1 << 30) / 10 or size_bytes == 0:
+        return _("{gib:.1f} GiB").format(gib=size_bytes / (1 << 30))
+    if size_bytes >= (1 << 20) / 10:
+        return _("{mib:.1f} MiB").format(mib=size_bytes / (1 << 20))
+    return _("{kib:.1f} KiB").format(kib=size_bytes / 1024)

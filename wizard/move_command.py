@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from wizard.counts import size_text
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _, ngettext
 from wizard.plain_text import printable
@@ -224,7 +225,7 @@ def _maybe_delete(args: argparse.Namespace, plan: MovePlan) -> int:
     else:
         count = ngettext("{n} file", "{n} files", result.deleted_files).format(n=result.deleted_files)
         print(
-            _("Deleted from the old place: {count}, {gib:.1f} GiB.").format(count=count, gib=result.freed_bytes / GIB)
+            _("Deleted from the old place: {count}, {size}.").format(count=count, size=size_text(result.freed_bytes))
         )
         for line in result.kept:
             print("  " + _("kept: {what}").format(what=line))
@@ -314,10 +315,10 @@ def _list(as_json: bool) -> int:
 
 def _pending_line(p: MoveStatus) -> str:
     state = _("running now") if p.running else _("stopped") if p.source_there else _("stopped, source not there now")
-    return _("{name}: {done:.1f} of {total:.1f} GiB, {state}\n  from {src}\n  to   {dst}").format(
+    return _("{name}: {done} of {total}, {state}\n  from {src}\n  to   {dst}").format(
         name=_shown(p.name),
-        done=p.bytes_done / GIB,
-        total=p.bytes_total / GIB,
+        done=size_text(p.bytes_done),
+        total=size_text(p.bytes_total),
         state=state,
         src=_shown(p.src),
         dst=_shown(p.dst),
@@ -336,7 +337,7 @@ def describe(plan: MovePlan) -> str:
         lines.append(_("  (a recorded machine: the move is only played through, nothing is copied)"))
     if plan.state is MoveState.PARTIAL:
         lines.append(
-            "  " + _("goes on: {gib:.1f} GiB are proven from an earlier run").format(gib=plan.bytes_already / GIB)
+            "  " + _("goes on: {size} are proven from an earlier run").format(size=size_text(plan.bytes_already))
         )
     if plan.state in (MoveState.PROVEN, MoveState.DELETED):
         lines.append("  " + _("moved already; the copy is looked at again"))
@@ -351,9 +352,7 @@ def describe(plan: MovePlan) -> str:
     if space.free_bytes is not None:
         lines.append(
             "  "
-            + _("room: {need:.1f} GiB needed, {free:.1f} GiB free").format(
-                need=space.needed_bytes / GIB, free=space.free_bytes / GIB
-            )
+            + _("room: {need} needed, {free} free").format(need=size_text(space.needed_bytes), free=size_text(space.free_bytes))
         )
     lines += ["  " + _("note: {text}").format(text=n) for n in space.notes]
     lines += ["  " + _("warning: {text}").format(text=w) for w in plan.warnings]
@@ -369,8 +368,8 @@ def _finished(plan: MovePlan, result: MoveResult) -> str:
             time=duration(result.seconds)
         )
     lines = [
-        _("Done: {gib:.2f} GiB at {dst}, every byte read back and equal.").format(
-            gib=result.bytes_total / GIB, dst=_shown(result.dst)
+        _("Done: {size} at {dst}, every byte read back and equal.").format(
+            size=size_text(result.bytes_total), dst=_shown(result.dst)
         )
     ]
     if result.bytes_copied and result.seconds > 0:

@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words",
         nargs="*",
+        default=[],
         metavar="FILE | KEY=VALUE",
         help=_(
             "the file (- is standard input; without one: the file of this machine), and for edit what to set"

@@ -214,3 +214,17 @@ def test_the_written_answers_give_the_same_files(records: Path, settings: dict[s
     for path, content in texts(first).items():
         if path != "answers.toml":
             assert again[path] == content, path
+
+
+def test_a_node_without_a_record_is_the_only_thing_said(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = machines.answers_text([("a", "10.0.0.1", records / "n1"), ("b", "10.0.0.2", records / "nowhere")])
+    plan = made(text, records, model=machines.MODEL, run_on="nodes-native")
+    assert [b.code for b in plan.blockers if b.code != "model_missing"] == ["node_unreachable"]
+    assert way(plan, "nodes-native").reason == "the machine of 1 node is not known"
+
+
+def test_servers_beyond_the_gpus_are_told_how_many_have_room(records: Path) -> None:
+    plan = cluster(records, 1, model=machines.MODEL, run_on="replicas", replicas="9")
+    reasons = [way(plan, "replicas").reason, *(b.detail for b in plan.blockers)]
+    assert any("so there is room for 4 servers (replicas=4)" in r for r in reasons), reasons
+    assert not any("such GPUs instead of" in r for r in reasons)

@@ -215,3 +215,13 @@ def test_a_new_file_is_made(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     path.parent.mkdir()
     assert run(capfd, "edit", str(path), "wsl2.memory=24GB", "--yes")[0] == 0
     assert path.read_bytes().endswith(b"[wsl2]\nmemory=24GB\n")
+
+
+def test_messages_do_not_run_together_and_no_file_is_demanded(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / ".wslconfig"
+    path.write_text("[wsl2]\nkernel=C:\\temp\\q\n")
+    _code, out, _err = run(capfd, "check", str(path))
+    assert "WSL skips this line." in out
+    assert "' WSL skips" not in out
+    assert main(["wslconfig"]) == 2
+    assert "KEY=VALUE" not in capfd.readouterr().err

@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words",
         nargs="*",
+        default=[],
         metavar="FILE | -- COMMAND",
         help=_(
             "a launch script, compose file, environment file, YAML file for --config or pasted text (- is standard "

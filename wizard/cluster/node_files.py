@@ -270,7 +270,8 @@ def _starting(cluster: ClusterPlan, command: NodeCommand) -> list[str]:
         return ["wait_for_head", f"say {single.message(_('The head is there: joining it as {node}.'), node='node')}"]
     others = ", ".join(n.name for n in cluster.nodes[1:])
     out = [f"say {bash_word(_('Now start the other nodes as well: {names}.').format(names=others))}"] if others else []
-    return [*out, single._say_ready()]
+    text = _("Once the model is loaded, the API answers at http://{address}:{port}/v1")
+    return [*out, f"say {single.message(text, address='address', port='port')}"]
 
 
 def _run_docker(cluster: ClusterPlan, plan: Plan, command: NodeCommand) -> list[str]:

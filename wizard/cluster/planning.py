@@ -91,7 +91,8 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
     start_s = _start_s(storage, chosen, entry.plan)
     entry = _patient(_with_answers(entry, given, chosen), chosen, start_s)
     way = next(w for w in ways if w.key == chosen)
-    if not way.possible and not entry.plan.blockers:
+    told = any(b.code == "node_unreachable" for b in inventory.problems) and chosen in OVER_NODES
+    if not way.possible and not entry.plan.blockers and not told:
         blockers.append(Notice("way_impossible", Severity.BLOCKER, _("{way} cannot be done.").format(way=way.title), way.reason))
     blockers += [b for b in entry.plan.blockers if b not in blockers]
     warnings += [w for w in entry.plan.warnings if w not in warnings]
@@ -227,7 +228,7 @@ def _ways(shape: _Shape, listed: int) -> tuple[tuple[Way, ...], dict[str, Sized]
     over = shape.over(len(shape.nodes)) if len(shape.nodes) > 1 else replace(alone, layout=replace(alone.layout, nodes=max(1, listed)))
     for key in (NATIVE, RAY):
         found[key] = over
-        ways.append(_way_nodes(shape, key, over))
+        ways.append(_way_nodes(shape, key, over, listed - len(shape.nodes)))
     kubernetes, found[KUBERNETES] = _way_kubernetes(shape, alone, over)
     ways.append(kubernetes)
     return _recommended(tuple(ways), shape), found
@@ -273,8 +274,30 @@ def _way_replicas(shape: _Shape, alone: Sized) -> tuple[Way, Sized]:
     copies = shape.copies or 2
     entry, reason = _sharing(shape, copies)
     if not entry.fits:
-        reason = ngettext("{n} servers do not fit {gpus} GPU", "{n} servers do not fit {gpus} GPUs", shape.gpus).format(n=copies, gpus=shape.gpus) + ": " + _why_not(entry)
+        told = ngettext("{n} servers do not fit {gpus} GPU", "{n} servers do not fit {gpus} GPUs", shape.gpus).format(n=copies, gpus=shape.gpus)
+        entry, why = _too_many(shape, entry)
+        reason = f"{told}: {why}"
     return Way(REPLICAS, title, entry.fits, reason, entry, copies, needs, shared_gpus=min(copies, shape.gpus)), entry
+
+
+def _too_many(shape: _Shape, shared: Sized) -> tuple[Sized, str]:
+    """Why so many servers do not fit, by what one needs of the whole machine: ``shared`` was sized for a single GPU,
+    and its ways out ("2 such GPUs instead of 1") speak of a machine that is not this one."""
+    if not any(b.code == "does_not_fit" for b in shared.plan.blockers):
+        return shared, _why_not(shared)
+    alone = _smallest(shape, shape.gpus)
+    if alone is None:
+        blockers = tuple(b for b in shape.one.blockers if b.code == "does_not_fit") or shared.plan.blockers
+        told = replace(shared, plan=replace(shared.plan, blockers=blockers))
+        return told, _why_not(told)
+    most = shape.gpus // alone.layout.tensor
+    why = ngettext(
+        "one server takes {gpus} of them, so there is room for {n} server (replicas={n})",
+        "one server takes {gpus} of them, so there is room for {n} servers (replicas={n})",
+        most,
+    ).format(gpus=alone.layout.tensor, n=most)
+    rest = tuple(b for b in shared.plan.blockers if b.code != "does_not_fit")
+    return replace(shared, plan=replace(shared.plan, blockers=rest)), why
 
 
 def _smallest(shape: _Shape, most: int) -> Sized | None:
@@ -344,11 +367,15 @@ def ray_in_image(version: str) -> bool:
     return numbers <= LAST_WITH_RAY
 
 
-def _way_nodes(shape: _Shape, key: str, over: Sized) -> Way:
+def _way_nodes(shape: _Shape, key: str, over: Sized, unknown: int) -> Way:
     title = _("Several machines, vLLM's own multi-node start") if key == NATIVE else _("Several machines, through Ray")
     needs = [_("the same release everywhere"), _("the model on every machine, or on shared storage")]
     if not shape.nodes:
         return Way(key, title, False, _("no nodes are listed"), None, 1, tuple(needs))
+    if unknown > 0:
+        # A layout over fewer nodes than are listed says nothing.
+        reason = ngettext("the machine of {n} node is not known", "the machines of {n} nodes are not known", unknown)
+        return Way(key, title, False, reason.format(n=unknown), over, 1, tuple(needs))
     version = over.plan.release.version if over.plan.release is not None else None
     if not over.fits or version is None:
         return Way(key, title, False, _why_not(over) or _("no release serves it"), over, 1, tuple(needs))

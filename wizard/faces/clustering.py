@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
             batch.print_json(document(made, None, written=False))
         else:
             print(printable(text(made, None)), end="")
-            print(_("Nothing was written: this stands in the way."), file=sys.stderr)
+            print(_("Nothing was written: this stands in the way.") if args.action == "generate" else _("This stands in the way:"), file=sys.stderr)
             print(printable(writing.notices(made.blockers)), end="", file=sys.stderr)
         return 1
     if not writes:

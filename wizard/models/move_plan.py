@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from wizard.counts import size_text
 from wizard.errors import BadInput, WizardError
 from wizard.facts import Machine, Mount, MountKind
 from wizard.i18n import _, ngettext
@@ -745,8 +746,8 @@ def _sample_rate(plan: MovePlan) -> tuple[float | None, str]:
 
 def summary(plan: MovePlan) -> str:
     """The move in one line, for people."""
-    size = plan.bytes_total / GIB
     count = ngettext("{n} file", "{n} files", plan.files_total).format(n=plan.files_total)
-    return _("{name}: {gib:.1f} GiB in {count}, from {src} to {dst}").format(
-        name=show(plan.name), gib=size, count=count, src=show(plan.src), dst=show(plan.dst)
+    return _("{name}: {size} in {count}, from {src} to {dst}").format(
+        name=show(plan.name), size=size_text(plan.bytes_total), count=count, src=show(plan.src), dst=show(plan.dst)
     )
+

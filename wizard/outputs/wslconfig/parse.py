@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wizard import wsl_grammar as grammar
-from wizard.i18n import _, ngettext, sentences
+from wizard.i18n import _, ngettext, sentences, stopped
 from wizard.outputs.wslconfig import keys
 from wizard.wsl_grammar import Entry, Fault, Item, Mode
 
@@ -444,8 +444,8 @@ def _fault_message(fault: Fault, mode: Mode) -> str:
     else:
         text = _("nothing but a comment may follow a section name")
     if mode == "wslconf":
-        return sentences(text, _("WSL ignores the rest of the file from here."))
-    return sentences(text, _("WSL skips this line."))
+        return sentences(stopped(text), _("WSL ignores the rest of the file from here."))
+    return sentences(stopped(text), _("WSL skips this line."))
 
 
 def _unknown_message(name: str, mode: Mode) -> str:
