@@ -153,14 +153,6 @@ def _check_processors(plan: Plan, value: int) -> str | None:
     return _("Windows has {count} logical processors: take 1 to {count}, or 0 for all of them.").format(count=there)
 
 
-def _check_swap(plan: Plan, value: int) -> str | None:
-    wsl = plan.machine.wsl
-    free = wsl.host_free_disk_bytes.value if wsl is not None else None
-    if free is None or value << 30 <= free:
-        return None
-    return _("The Windows drive has only {free:.0f} GiB free.").format(free=free / (1 << 30))
-
-
 def _check_image(plan: Plan, value: str) -> str | None:
     return None if re.fullmatch(IMAGE_NAME, value.strip()) else _("An image is written as name:tag.")
 
@@ -655,7 +647,6 @@ WSL = Step(
             N_("Swap for WSL2"),
             "int",
             N_("A file on the Windows drive that catches peaks while a model is loaded."),
-            check=_check_swap,
             minimum=0,
             maximum=4096,
             unit="GiB",

@@ -163,3 +163,8 @@ def test_the_problem_and_the_plan_agree_on_what_an_old_driver_runs() -> None:
     problem = next(p for p in made.machine.problems if p.code == "driver_too_old")
     assert made.value("release") == LAST_CUDA_12_VARIANT
     assert f"Up to {LAST_CUDA_12_VARIANT}" in problem.detail
+
+
+def test_swap_over_the_free_disk_is_warned_of() -> None:
+    made = plan(session_of("wsl2-rtx4090-desktop", wsl_swap_gib=4000))
+    assert [w.code for w in made.warnings if w.code.startswith("wsl_swap")] == ["wsl_swap_over_disk"]

@@ -333,3 +333,20 @@ def test_gfx_names() -> None:
     assert gfx_of_target(110000) == "gfx1100"
     assert gfx_of_target(120001) == "gfx1201"
     assert gfx_of_target(0) is None
+
+
+def test_many_gpus_that_are_woken_one_by_one_are_waited_for(make_host: Any) -> None:
+    row = "0, NVIDIA H200, GPU-1, 580.1, 143771, 143000, 9.0, Disabled\n"
+    slow = make_host(commands={QUERY: {"stdout": row, "delay_s": 11}, ("nvidia-smi",): ""}, programs=SMI)
+    assert probe(slow).gpus
+    device = {"index": 0, "name": "NVIDIA H200", "memory_total": 143771 * MIB, "memory_free": 143000 * MIB}
+    assert probe(make_host(nvml={"devices": [device]}, nvml_delay_s=11)).gpus
+
+
+def test_the_whole_gpu_probe_ends_within_the_time_of_all() -> None:
+    from wizard.host import NVML_TIMEOUT_S
+    from wizard.probes import DEFAULT_TIMEOUT_S
+    from wizard.probes.gpu_nvidia import SMI_TIMEOUT_AFTER_HANG_S, SMI_TIMEOUT_S, TOPOLOGY_TIMEOUT_S
+
+    assert NVML_TIMEOUT_S + max(SMI_TIMEOUT_AFTER_HANG_S, TOPOLOGY_TIMEOUT_S) < DEFAULT_TIMEOUT_S
+    assert SMI_TIMEOUT_S + 1 + TOPOLOGY_TIMEOUT_S < DEFAULT_TIMEOUT_S

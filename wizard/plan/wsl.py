@@ -140,6 +140,15 @@ def _decide_size(
                 _("{value} GiB are too little for WSL2: this server needs about {need:.0f} GiB of RAM.").format(value=value, need=need),
                 _("Linux then ends the server while the model is loaded."),
             )
+        own = draft.machine.wsl
+        free = own.host_free_disk_bytes.value if own is not None else None
+        if name == SWAP and free is not None and value * GIB > free:
+            draft.warn(
+                "wsl_swap_over_disk",
+                _("{value} GiB of swap do not fit: the Windows drive has only {free:.0f} GiB free.").format(
+                    value=value, free=free / GIB
+                ),
+            )
         host = advice.host_ram_bytes
         if name == MEMORY and host is not None and value * GIB > host:
             draft.warn(

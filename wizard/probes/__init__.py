@@ -43,7 +43,7 @@ from wizard.probes import (
 )
 from wizard.probes.windows_host import WindowsHost
 
-DEFAULT_TIMEOUT_S = 15.0
+DEFAULT_TIMEOUT_S = 17.0  # the slowest probe, that of the GPUs, included
 
 
 @dataclass(frozen=True)
