@@ -132,11 +132,19 @@ routerSpec: {enableRouter: true}
 """
 
 
-@pytest.mark.parametrize("text", [RAY_WORKER, RAY_POD, VALUES])
+RAY_SCRIPT = """#!/usr/bin/env bash
+read -r -d '' ray_script <<'RAY' || true
+exec ray start --address="192.168.1.1:6379" --block
+RAY
+docker run --rm --entrypoint bash "$image" -c "$ray_script" vllm-ray
+"""
+
+
+@pytest.mark.parametrize("text", [RAY_WORKER, RAY_POD, VALUES, RAY_SCRIPT])
 def test_our_files_without_a_server_hold_nothing_to_check(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "x.yaml"
+    file = tmp_path / ("launch.sh" if text.startswith("#!") else "x.yaml")
     file.write_text(text)
     code, told, _err = checked(capsys, str(file))
     assert (code, told["accepted"], told["problems"]) == (0, True, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     from wizard.facts import Machine
     from wizard.host import Host
+
+
+_RAY_START = re.compile(r"^[ \t]*(?:exec[ \t]+)?ray[ \t]+start\b", re.M)
 
 
 @dataclass
@@ -189,6 +193,8 @@ def check_text(text: str, name: str, asked: str | None = None, place: Place | No
         return _check_env(text, name, asked, place)
     commands = extract.from_text(text, script=kind == "shell")
     if not commands:
+        if kind == "shell" and _RAY_START.search(text):
+            return _nothing_to_check(name, text)  # another node of a Ray cluster
         raise BadInput(extract.no_command(name))
     report = _report(commands, asked, place)
     report.original = text

@@ -20,7 +20,7 @@ from wizard.facts import Machine
 from wizard.i18n import _, clause
 from wizard.outputs import launch as single
 from wizard.outputs.command import version_of
-from wizard.outputs.compose import container_name
+from wizard.outputs.compose import LEAST_START_S, container_name
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, compose_string, wrap_comment
 from wizard.outputs.spec import FileSpec
@@ -358,7 +358,7 @@ def noted_words(words: list[str], reasons: Mapping[str, str]) -> list[Any]:
 def health_check(port: int | str, start_s: int) -> dict[str, Any]:
     """Compose's check of a server: failures do not count while it loads."""
     probe = f"import urllib.request; urllib.request.urlopen('http://127.0.0.1:{port}/health', timeout=5)"
-    return {"test": ["CMD", "python3", "-c", probe], "interval": "30s", "timeout": "10s", "retries": 3, "start_period": f"{start_s}s"}
+    return {"test": ["CMD", "python3", "-c", probe], "interval": "30s", "timeout": "10s", "retries": 3, "start_period": f"{max(start_s, LEAST_START_S)}s"}
 
 
 def node_compose(cluster: ClusterPlan, rank: int) -> str:
