@@ -168,3 +168,28 @@ def test_the_problem_and_the_plan_agree_on_what_an_old_driver_runs() -> None:
 def test_swap_over_the_free_disk_is_warned_of() -> None:
     made = plan(session_of("wsl2-rtx4090-desktop", wsl_swap_gib=4000))
     assert [w.code for w in made.warnings if w.code.startswith("wsl_swap")] == ["wsl_swap_over_disk"]
+
+
+def test_a_file_named_from_where_one_stands_is_written_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from argparse import Namespace
+
+    from wizard.faces.inputs import answers_from
+
+    (tmp_path / "mine.jinja").write_text("{{ x }}")
+    monkeypatch.chdir(tmp_path)
+    args = Namespace(answers=None, set=["chat_template=mine.jinja"], machine=None, model=None, release=None, runtime=None)
+    assert answers_from(args).cli["chat_template"] == str(tmp_path / "mine.jinja")
+
+
+def test_what_comes_with_the_image_is_not_looked_for_here() -> None:
+    template = "/vllm-workspace/examples/tool_chat_template_llama3.1_json.jinja"
+    made = plan(session_of("wsl2-rtx4090-desktop", chat_template=template))
+    assert made.argv[made.argv.index("--chat-template") + 1] == template
+    assert not any("vllm-workspace" in source for source, _target, _ro in made.mounts)
+
+
+def test_a_folder_of_media_is_called_alike_in_the_container() -> None:
+    made = plan(session_of("wsl2-rtx4090-desktop", allowed_local_media_path="/home/user/pictures"))
+    assert ("/home/user/pictures", "/home/user/pictures", True) in made.mounts

@@ -58,6 +58,8 @@ def answers_from(args: argparse.Namespace) -> Answers:
             ) from error
         file = {k: _typed(k, v, str(path)) for k, v in load_answers(data, str(path)).items()}
         pinned = load_pinned(data)
+    from wizard.plan import values
+
     cli: dict[str, Value] = {}
     for pair in args.set:
         key, sep, text = pair.partition("=")
@@ -71,6 +73,8 @@ def answers_from(args: argparse.Namespace) -> Answers:
                 ).format(key=key.strip(), variables=", ".join(SECRET_ENV.values()))
             )
         question = QUESTIONS.get(name)
+        if name in values.PATHS and not is_recorded(args):
+            text = local_source(text)
         cli[name] = text if question is None else parse_value(question, text)
     if args.model is not None:
         cli["model"] = args.model if is_recorded(args) else local_source(args.model)

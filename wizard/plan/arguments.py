@@ -632,6 +632,8 @@ def _own_files(
         if item is None or path is None or len(item.values) != 1:
             continue
         place = f"/given/{dest}/{slug(path.rstrip('/').rsplit('/', 1)[-1], 'file')}"
+        if dest == "allowed_local_media_path":
+            place = path  # clients name files below it, so it has to be called alike inside
         out[dest] = (path, place)
         command.items[dest] = replace(item, values=(place if runtime == "docker" else path,))
     return out

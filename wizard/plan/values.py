@@ -44,10 +44,10 @@ PATHS = frozenset(
         "ssl_ca_certs", "hf_config_path", "generation_config", "allowed_local_media_path",
     }
 )  # fmt: skip
+# The working folder of vLLM's images: what lies there (templates, examples) comes with them.
+IMAGE_FOLDER = "/vllm-workspace/"
 # Methods that plugins bring, so no release's own list need have them.
 _PLUGINS = ("bitsandbytes", "gguf")
-# These hold nothing but a path (or, for a chat template, the template itself).
-_ALWAYS_PATHS = frozenset({"chat_template", "tool_parser_plugin", "ssl_keyfile", "ssl_certfile", "ssl_ca_certs"})
 
 
 def wrong(option: Option, text: str, release: Release) -> str | None:
@@ -88,9 +88,4 @@ def path_of(dest: str, text: str, home: str) -> str | None:
     if dest not in PATHS or not raw or "\n" in raw or (dest == "chat_template" and any(c in raw for c in "{}")):
         return None
     path = expand(raw, home)
-    return path if path.startswith("/") else None
-
-
-def is_surely_a_path(dest: str) -> bool:
-    """Whether the option takes nothing else: then a relative name is a file too."""
-    return dest in _ALWAYS_PATHS
+    return path if path.startswith("/") and not path.startswith(IMAGE_FOLDER) else None
