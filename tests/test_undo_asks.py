@@ -113,6 +113,19 @@ def test_what_was_written_after_the_question_is_not_taken_back(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links and modes of POSIX")
+def test_a_dry_run_names_the_link_for_programs_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "poem").write_text("Roses\n")
+    (out / "launch.sh").symlink_to("../poem")
+    machine = Path(__file__).parent / "machines" / "native-rtx5090"
+    assert main(["generate", "--dry-run", "--json", "--machine", str(machine), "--out", str(out)]) == 0
+    rows = {Path(f["path"]).name: f["notes"] for f in json.loads(capsys.readouterr().out)["files"]}
+    assert str(tmp_path / "poem") in rows["launch.sh"][0]
+    assert (tmp_path / "poem").read_text() == "Roses\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and modes of POSIX")
 def test_a_link_and_a_read_only_file_are_named_before_they_are_written(tmp_path: Path) -> None:
     poem = tmp_path / "poem"
     poem.write_text("Roses\n")

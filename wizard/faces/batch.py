@@ -112,6 +112,7 @@ def change_json(change: Change, plan: Plan) -> dict[str, Any]:
         "title": change.spec.title,
         "secret": change.spec.secret,
         "diff": writing.shown_diff(change, plan),
+        "notes": list(change.notes),
     } | _content_json(change.after, change.spec.secret)
 
 
@@ -237,7 +238,7 @@ def fit_rows(plan: Plan) -> list[tuple[str, str]]:
     fit = plan.fit
     assert fit is not None
     if plan.model is not None and plan.model.weight_bytes is None:
-        return [(_("Memory"), _("not known: the size of the weights is not known"))]
+        return [(memory_heading(plan), _("not known: the size of the weights is not known"))]
     tokens = fit.kv_cache_tokens
     text = _(
         "weights {weights:.1f}, activations {activation:.1f}, other {other:.1f}, KV cache {kv:.1f} of {budget:.1f} GiB per GPU"
@@ -253,7 +254,7 @@ def fit_rows(plan: Plan) -> list[tuple[str, str]]:
         kv=max(fit.kv_cache_bytes.best, 0) / GIB,
         budget=fit.budget_bytes / GIB,
     )
-    rows = [(_("Memory"), memory)]
+    rows = [(memory_heading(plan), memory)]
     if tokens.best > 0 and fit.certain:
         rows.append(
             (
