@@ -237,8 +237,9 @@ def _machine_line(plan: Plan) -> str:
 def fit_rows(plan: Plan) -> list[tuple[str, str]]:
     fit = plan.fit
     assert fit is not None
+    whose = _("Memory (RAM)") if plan.device == "cpu" else _("GPU memory")
     if plan.model is not None and plan.model.weight_bytes is None:
-        return [(memory_heading(plan), _("not known: the size of the weights is not known"))]
+        return [(whose, _("not known: the size of the weights is not known"))]
     tokens = fit.kv_cache_tokens
     text = _(
         "weights {weights:.1f}, activations {activation:.1f}, other {other:.1f}, KV cache {kv:.1f} of {budget:.1f} GiB per GPU"
@@ -254,7 +255,7 @@ def fit_rows(plan: Plan) -> list[tuple[str, str]]:
         kv=max(fit.kv_cache_bytes.best, 0) / GIB,
         budget=fit.budget_bytes / GIB,
     )
-    rows = [(memory_heading(plan), memory)]
+    rows = [(whose, memory)]
     if tokens.best > 0 and fit.certain:
         rows.append(
             (

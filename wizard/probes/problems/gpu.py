@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wizard.facts import Machine, Problem, Severity, SystemKind, Vendor
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.probes.common import GIB, gib, version_tuple
 from wizard.probes.problems.drivers import NEWEST_CAPABILITY, NEWEST_DRIVER, below, driver_commands
 from wizard.probes.problems.words import sentence
@@ -94,7 +94,7 @@ def _driver(machine: Machine) -> list[Problem]:
         parts.append(
             _("Under WSL the Windows driver counts: install it in Windows, never a Linux driver inside WSL.")
         )
-    return [Problem("driver_too_old", severity, title, " ".join(parts), commands, where, link)]
+    return [Problem("driver_too_old", severity, title, sentences(*parts), commands, where, link)]
 
 
 def _variants(driver: int) -> str:
