@@ -105,8 +105,19 @@ async def test_blockers_are_shown_with_cures_and_nothing_is_written(machine: str
         assert app.walk.step_id == "review"
         assert "Nothing can be written yet" in said(app)
         assert plan.blockers[0].title in said(app)
-        # Enter once more asks the machine anew, for it may have been cured meanwhile.
+        # Enter once more stays, and says what to do; asking anew is a key of its own, and a button that Tab reaches.
         await pilot.press("enter")
+        await ready(app, pilot)
+        assert app.walk.step_id == "review"
+        assert "press “a” to ask this machine again" in said(app)
+        assert "a Ask again" in screen_text(app).splitlines()[-1]
+        for _n in range(6):
+            await pilot.press("tab")
+            if app.focused is not None and app.focused.id == "review-again":
+                break
+        assert app.focused is not None
+        assert app.focused.id == "review-again"
+        await pilot.press("a")
         await until(pilot, lambda: app.walk.step_id == "machine")
         await ready(app, pilot)
         assert app.walk.plan is not None
@@ -484,7 +495,10 @@ async def test_a_pasted_command_is_checked_and_taken_over(tmp_path: Path) -> Non
         assert "--disable-mm-warmup" in said(app)
         await push(app, pilot, "take")
         await ready(app, pilot)
-        assert app.screen is app.walk_screen
+        # The model is not here, and a secret is never taken from a command: both are said.
+        await shows(app, pilot, "Left out:", "~/models/x", "There is no model at", "--api-key", "a secret", "--disable-mm-warmup")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.walk_screen)
         assert app.walk.answers.get("max_model_len") == (4096, Layer.USER)
         assert app.walk.answers.get("max_num_seqs") == (3, Layer.USER)
         assert app.walk.answers.get("seed") is not None

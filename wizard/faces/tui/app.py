@@ -164,7 +164,7 @@ class WizardApp(App[None]):
         self.wizard = kind(self, start, **self._more)
         await self.push_screen(self.wizard.walk_screen)
         if start.log is not None:
-            self.wizard.open_screen("diagnose", start.log)
+            self.wizard.open_screen("diagnose", start.log, alone=True)
 
     @property
     def walk(self) -> Walk:
@@ -278,7 +278,7 @@ def _last_words(app: WizardApp) -> None:
             file=sys.stderr,
         )
         return
-    if app.wizard is None:
+    if app.wizard is None or app.wizard.opens_with_log:
         return
     receipt, plan = app.wizard.receipt, app.walk.plan
     if receipt is not None and plan is not None:

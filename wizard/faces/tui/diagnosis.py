@@ -23,6 +23,7 @@ from wizard.errors import BadInput, WizardError
 from wizard.faces.tui import text
 from wizard.faces.tui.dialogs import Ask, Reader
 from wizard.faces.tui.look import Glyphs
+from wizard.faces.tui.paste import PasteArea
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, wrapped
 from wizard.faces.tui.whole import WHOLE_CSS, Key, WholeScreen, help_lines
 from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, glyphs_of
@@ -310,13 +311,15 @@ class DiagnoseScreen(WholeScreen):
 #log-path-row { height: 1; margin: 0 0 1 0; }
 #log-path-row .label { width: 12; }
 #log-text { height: 8; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; border: none; background: $wz-field; color: $wz-text; padding: 0 1; margin: 0 0 1 0; }
+#log-paste-label { color: $wz-text; }
 #log-text:focus { border: none; background: $wz-field-focus; }
 .whole-body > * { height: auto; }
 """
 
-    def __init__(self, wizard: Wizard, path: str | None = None) -> None:
-        """``path``: read this file at once."""
+    def __init__(self, wizard: Wizard, path: str | None = None, alone: bool = False) -> None:
+        """``path``: read this file at once. ``alone``: Esc leaves the program, until a fix was taken into the plan."""
         super().__init__(wizard)
+        self.alone = alone
         self.title_text = _("A start that failed")
         self.path = path or None
         self.reading: Reading | None = None
@@ -332,7 +335,8 @@ class DiagnoseScreen(WholeScreen):
         with Horizontal(id="log-path-row"):
             yield Static(Content(_("Log file")), classes="label")
             yield LineInput(id="log-path", placeholder=_("a path; or paste the log below"))
-        yield TextArea(id="log-text", tab_behavior="focus", show_line_numbers=False, soft_wrap=False)
+        yield Static(Content(_("Or paste it here:")), id="log-paste-label")
+        yield PasteArea(id="log-text", soft_wrap=False)
         yield Panel(id="log-trouble", classes="block")
         yield Rows(id="log-findings", max_lines=3)
         yield Panel(id="log-answer", classes="block")
@@ -345,7 +349,7 @@ class DiagnoseScreen(WholeScreen):
         yield PushButton(_("Use this fix in my plan"), id="log-use")
         yield PushButton(_("Report"), id="log-report")
         yield PushButton(_("Another log"), id="log-another")
-        yield PushButton(_("Back"), id="log-back")
+        yield PushButton(_("Open the walk") if self.alone else _("Back"), id="log-back")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -461,7 +465,7 @@ class DiagnoseScreen(WholeScreen):
         self._drawn_state = state
         asking = state == "ask"
         self.query_one("#log-about").display = True
-        for name in ("log-path-row", "log-text", "log-trouble"):
+        for name in ("log-path-row", "log-paste-label", "log-text", "log-trouble"):
             self.query_one(f"#{name}").display = asking
         for name in ("log-findings", "log-fixes", "log-more"):
             self.query_one(f"#{name}").display = state == "found"
@@ -574,11 +578,20 @@ class DiagnoseScreen(WholeScreen):
         key = self.query_one("#log-fixes", Rows).cursor_key
         return next((u for u in self.usable() if u.summary == key), None)
 
+    @property
+    def fixes_tried(self) -> bool:
+        """Whether it is known what the fixes would do to the plan: it stands, with all models, and they were tried on it."""
+        reading, wizard = self.reading, self.wizard
+        return not wizard.models_looking and reading is not None and reading.tried_on is wizard.walk.plan and self.at in reading.usable
+
     def use_fix(self) -> None:
         """Show what the fix under the cursor changes, and take it over on consent."""
         usable, plan = self.usable_here(), self.wizard.walk.plan
         if plan is None:
             self.notify(_("There is no plan yet: the machine is still being asked."), timeout=4)
+            return
+        if usable is None and not self.fixes_tried:
+            self.notify(_("The plan is still being made; press Enter again in a moment."), timeout=4)
             return
         if usable is None:
             self.notify(_("This is nothing that the plan can do: type it, or do it by hand."), timeout=4)
@@ -600,10 +613,16 @@ class DiagnoseScreen(WholeScreen):
         if walk.session is not None:
             walk.use(walk.session)
         self.wizard.save()
+        self._walk_wanted()
         self.wizard.walk_screen.plan_changed()
         self.notify(_("Taken into the plan: {what}").format(what=usable.summary), timeout=6)
         self._watch_plan()
         self.draw()
+
+    def _walk_wanted(self) -> None:
+        """The walk is asked for as well: Esc goes back to it from here on."""
+        self.alone = self.wizard.opens_with_log = False
+        self.query_one("#log-back", PushButton).rename(_("Back"))
 
     # -- keys -------------------------------------------------------------------------------------------------
 
@@ -611,12 +630,14 @@ class DiagnoseScreen(WholeScreen):
         enter = {"ask": _("Read it"), "reading": _("Stop reading")}.get(self.state, _("Back"))
         if self.state == "found":
             enter = _("Use the fix") if self.usable_here() is not None else _("Press")
+        # In the field for the paste, Enter only begins a new line.
+        first = [] if isinstance(self.focused, TextArea) else [("Enter", enter, "default")]
         return [
-            ("Enter", enter, "default"),
-            ("Tab", _("Next field"), "app.focus_next"),
+            *first,
+            ("Tab", _("Leave the field") if not first else _("Next field"), "app.focus_next"),
             ("PgDn", _("More"), "page(1)"),
             ("F1", _("Help"), "help"),
-            ("Esc", _("Back"), "leave"),
+            ("Esc", _("Leave") if self.alone and self.state != "reading" else _("Back"), "leave"),
             ("^Q", _("Quit"), "app.quit"),
         ]
 
@@ -628,7 +649,7 @@ class DiagnoseScreen(WholeScreen):
                 (_("Arrows"), _("choose a fix; scroll")),
                 ("Tab", _("next field, list or button")),
                 ("PgUp, PgDn", _("scroll")),
-                ("Esc", _("stop reading; back to the walk")),
+                ("Esc", _("stop reading; leave") if self.alone else _("stop reading; back to the walk")),
             ],
         )
 
@@ -669,6 +690,7 @@ class DiagnoseScreen(WholeScreen):
         elif name == "log-report":
             self.show_report()
         elif name == "log-back":
+            self._walk_wanted()
             self.action_leave()
 
     def show_report(self) -> None:
@@ -691,6 +713,8 @@ class DiagnoseScreen(WholeScreen):
     def action_leave(self) -> None:
         if self.state == "reading":
             self.give_up()
+        elif self.alone:
+            self.app.call_later(self.app.action_quit)
         else:
             self.dismiss(None)
 
@@ -730,7 +754,7 @@ def _fix_drawer(number: int, fix: Fix, usable: bool, screen: Widget) -> Any:
     return draw
 
 
-def open_screen(wizard: Wizard, path: str | None = None) -> None:
-    """Open the diagnosis over the walk."""
-    wizard.app.push_screen(DiagnoseScreen(wizard, path))
+def open_screen(wizard: Wizard, path: str | None = None, alone: bool = False) -> None:
+    """Open the diagnosis over the walk; ``alone``: the walk was not asked for."""
+    wizard.app.push_screen(DiagnoseScreen(wizard, path, alone))
 

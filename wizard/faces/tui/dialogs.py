@@ -37,8 +37,8 @@ class Dialog(ModalScreen[Result], Generic[Result]):
         Binding("enter", "default", show=False),
         Binding("up", "scroll(-1)", show=False),
         Binding("down", "scroll(1)", show=False),
-        Binding("pageup", "scroll(-10)", show=False),
-        Binding("pagedown", "scroll(10)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
         Binding("home", "scroll(-100000)", show=False),
         Binding("end", "scroll(100000)", show=False),
     ]
@@ -64,6 +64,21 @@ class Dialog(ModalScreen[Result], Generic[Result]):
         first = self.first()
         if first is not None:
             first.focus()
+        body = self.query_one("#body", VerticalScroll)
+        for name in ("scroll_y", "virtual_size", "size"):
+            self.watch(body, name, self._mark_more, init=False)
+
+    def _mark_more(self) -> None:
+        """Where the box holds more than is in view, say so in its frame."""
+        body, glyphs = self.query_one("#body", VerticalScroll), glyphs_of(self)
+        parts = [self.hint] if self.hint else []
+        if body.max_scroll_y > 0:
+            parts += [f"{glyphs.up} PgUp"] if body.scroll_y > 0 else []
+            parts += [f"{glyphs.down} PgDn"] if body.scroll_y < body.max_scroll_y else []
+        told = "   ".join(parts)
+        box = self.query_one("#box", Vertical)
+        if str(box.border_subtitle or "") != told:
+            box.border_subtitle = told
 
     def body(self) -> Iterator[Widget]:
         yield from ()
@@ -76,6 +91,9 @@ class Dialog(ModalScreen[Result], Generic[Result]):
 
     def action_scroll(self, by: int) -> None:
         self.query_one("#body", VerticalScroll).scroll_relative(y=by, animate=False)
+
+    def action_page(self, by: int) -> None:
+        self.action_scroll(by * max(1, self.query_one("#body", VerticalScroll).size.height - 2))
 
     def action_leave(self) -> None:
         self.dismiss(None)
@@ -181,6 +199,19 @@ def _range_text(low: float | None, high: float | None) -> str:
     if low is not None:
         return _("{low:g} or more").format(low=low)
     return _("at most {high:g}").format(high=high)
+
+
+def another_help() -> Content:
+    """F1 on the line for a model that is not in the list."""
+    rows = [
+        (_("A folder"), "/home/user/models/Qwen3-8B", _("as it was downloaded: with config.json and the weights; ~ is your home")),
+        (_("A .gguf file"), "~/models/qwen3-8b-q4.gguf", _("by its path")),
+        (_("A repository id"), "Qwen/Qwen3-8B", _("downloaded at the first start, unless it lies here already")),
+    ]
+    parts: list[Part] = [(_("A model that the list above does not show. Enter reads it, and the memory bar below tells whether it fits."), TEXT)]
+    for label, example, told in rows:
+        parts += [("\n\n" + label + "\n", f"bold {ACCENT}"), ("  " + example, TEXT), ("\n  " + told, DIM)]
+    return content(parts)
 
 
 def keys_help() -> Content:

@@ -2,31 +2,72 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import events
+from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import TextArea
 
 from wizard.errors import BadInput
+from wizard.faces.tui import text
 from wizard.faces.tui.dialogs import Dialog
-from wizard.faces.tui.text import ACCENT, BAD, DIM, OK, TEXT, WARN, Part, content
+from wizard.faces.tui.text import ACCENT, BAD, DIM, OK, TEXT, WARN, Part, content, one_width
 from wizard.faces.tui.widgets import Panel, PushButton, glyphs_of
-from wizard.i18n import _
-from wizard.session import Layer, Value
+from wizard.i18n import N_, _
+from wizard.session import Layer, Value, expand
 from wizard.steps import QUESTIONS, set_answer
 
 if TYPE_CHECKING:
     from wizard.plan_types import Plan
+    from wizard.session import Session
 
-# What the wizard decides with its own questions, or may not be asked to keep in answers.
-LEFT_OUT = frozenset({"model_tag", "model", "api_key", "hf_token", "host"})
+MODEL_DESTS = frozenset({"model_tag", "model"})
+# What the wizard decides with its own questions, or may not keep in answers.
+WHY_LEFT_OUT = {
+    "api_key": N_("a secret: give it on the step “Access”"),
+    "hf_token": N_("a secret: give it on the step “Access”"),
+    "host": N_("who may reach the server is asked on the step “Access”"),
+}
 
 
-class PasteDialog(Dialog[Mapping[str, Value]]):
-    """Gives the answers that the pasted command stands for, once they are taken over."""
+@dataclass(frozen=True)
+class LeftOut:
+    """A part of the command that is not taken over, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Pasted:
+    """A repaired command: what follows ``vllm serve``; its model; what the repair took away."""
+
+    argv: tuple[str, ...]
+    model: str | None = None
+    removed: tuple[LeftOut, ...] = ()
+
+
+class PasteArea(TextArea):
+    """A field for a long paste. PgUp and PgDn scroll the page, for what is said of the text stands below it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pageup", "screen.page(-1)", show=False),
+        Binding("pagedown", "screen.page(1)", show=False),
+    ]
+
+    def __init__(self, *, id: str, soft_wrap: bool) -> None:
+        super().__init__(id=id, tab_behavior="focus", show_line_numbers=False, soft_wrap=soft_wrap)
+
+    def _on_paste(self, event: events.Paste) -> None:  # type: ignore[override]
+        event.text = one_width(event.text)
+
+
+class PasteDialog(Dialog[Pasted]):
+    """Gives the command that was pasted, repaired, once it is taken over."""
 
     full = True
 
@@ -39,7 +80,7 @@ class PasteDialog(Dialog[Mapping[str, Value]]):
 
     def body(self) -> Iterator[Widget]:
         yield Panel(id="paste-told", classes="block")
-        yield TextArea(id="paste-text", tab_behavior="focus", show_line_numbers=False, soft_wrap=True)
+        yield PasteArea(id="paste-text", soft_wrap=True)
         yield Panel(id="paste-report", classes="block")
 
     def buttons(self) -> Iterator[PushButton]:
@@ -65,7 +106,7 @@ class PasteDialog(Dialog[Mapping[str, Value]]):
     def on_push_button_pressed(self, event: PushButton.Pressed) -> None:
         event.stop()
         if event.button.id == "take" and self.verdict is not None:
-            self.dismiss(answers_of(self.plan, self.verdict.argv))
+            self.dismiss(pasted(self.verdict))
         else:
             self.check()
 
@@ -104,31 +145,76 @@ class PasteDialog(Dialog[Mapping[str, Value]]):
                 parts.append((problem.message, TEXT))
                 if problem.replacement and problem.replacement not in problem.message:
                     parts.append(("  " + _("Instead: {flag}").format(flag=problem.replacement), OK))
+            if verdict.changed:
+                lines = "\n".join(text.command_lines(verdict.argv))
+                parts += [("\n\n" + _("It becomes:") + "\n", f"bold {ACCENT}"), (lines, TEXT)]
         if len(found.verdicts) > 1:
             parts.append(("\n" + _("The text holds {n} commands; this is the first.").format(n=len(found.verdicts)), DIM))
         return content(parts)
 
 
-def answers_of(plan: Plan, argv: list[str]) -> dict[str, Value]:
-    """The answers that a repaired command stands for: one for each option that the chosen release has.
+def pasted(verdict: Any) -> Pasted:
+    """What a judged command gives."""
+    from wizard.check.commands import kind_words
 
-    The model is left as it is chosen in its own step, and secrets are never taken from a command line.
+    kept = {p.partition("=")[0] for p in verdict.argv}
+    removed = [LeftOut(p.flag, kind_words(p.kind)) for p in verdict.problems if p.kind == "removed" and p.flag not in kept]
+    return Pasted(tuple(verdict.argv), verdict.model, tuple(removed))
+
+
+def answers_of(plan: Plan, argv: Sequence[str]) -> tuple[dict[str, Value], list[LeftOut]]:
+    """The answers that a repaired command stands for, one for each option that the chosen release has; and what of
+    it is not taken over, with the reason.
+
+    The model is not among them (see ``copy_here``), and secrets are never taken from a command line.
     """
     from wizard.releases.parse import take_apart
 
     answers: dict[str, Value] = {}
+    left: list[LeftOut] = []
     if plan.release is None:
-        return answers
+        return answers, left
     for argument in take_apart(argv, plan.release):
         option = argument.option
-        if option is None or option.dest in LEFT_OUT or argument.keys:
+        if argument.how == "positional" or (option is not None and option.dest in MODEL_DESTS):
             continue
-        text = " ".join(argument.values)
+        if option is None or argument.keys:
+            left.append(LeftOut(argument.flag, _("the wizard has no single answer for it")))
+            continue
+        if option.dest in WHY_LEFT_OUT:
+            left.append(LeftOut(argument.flag, _(WHY_LEFT_OUT[option.dest])))
+            continue
+        value = " ".join(argument.values)
         if not argument.values:
-            text = "false" if argument.flag.startswith("--no-") else "true"
-        with contextlib.suppress(BadInput):
-            given = set_answer(plan.session, plan, option.dest, text, Layer.USER).answers.get(option.dest)
-            question = QUESTIONS.get(option.dest)
-            if given is not None and (question is None or question.error(plan, given[0]) is None):
-                answers[option.dest] = given[0]
-    return answers
+            value = "false" if argument.flag.startswith("--no-") else "true"
+        try:
+            given = set_answer(plan.session, plan, option.dest, value, Layer.USER).answers.get(option.dest)
+        except BadInput as error:
+            left.append(LeftOut(argument.flag, str(error)))
+            continue
+        question = QUESTIONS.get(option.dest)
+        wrong = question.error(plan, given[0]) if question is not None and given is not None else None
+        if wrong:
+            left.append(LeftOut(argument.flag, wrong))
+        elif given is not None:
+            answers[option.dest] = given[0]
+    return answers, left
+
+
+def copy_here(session: Session, source: str) -> str:
+    """The path of the copy of ``source`` (a path or a repository id) that the search found here, one in the Linux
+    file system first; else ``source`` itself."""
+    path = expand(source, session.machine.home).rstrip("/")
+    same = [m for m in session.found if m.complete and not m.is_adapter and (m.name == source or m.path.rstrip("/") == path)]
+    same.sort(key=lambda m: m.mount_kind != "linux")
+    return same[0].path if same else source
+
+
+def told_of(answers: Mapping[str, Value], left: Sequence[LeftOut]) -> Content:
+    """What was taken over of a pasted command, and what was not."""
+    parts: list[Part] = [(_("Taken over:"), f"bold {ACCENT}")]
+    parts += [(f"\n  {key} = {text.value_text(value)}", TEXT) for key, value in answers.items()] or [("\n  " + _("nothing"), TEXT)]
+    parts.append(("\n\n" + _("Left out:"), f"bold {WARN}"))
+    for item in left:
+        parts += [("\n  " + item.name, TEXT), ("  " + item.why, DIM)]
+    return content(parts)

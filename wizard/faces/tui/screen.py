@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -36,9 +35,10 @@ from wizard.faces.tui.views import (
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows, Toggle
 from wizard.i18n import _
-from wizard.session import Layer, Value, expand
+from wizard.session import Layer, expand
 
 if TYPE_CHECKING:
+    from wizard.faces.tui.paste import Pasted
     from wizard.faces.tui.work import Wizard
 
 AHEAD_S = 0.15  # the pause before each view that is made ahead
@@ -81,6 +81,20 @@ class Footer(Panel):
                 await self.screen.run_action(action)
 
 
+class NavButton(PushButton):
+    """Next or Back: the arrows go to the one that lies there, whatever comes first by Tab."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "to('back')", show=False),
+        Binding("right", "to('next')", show=False),
+    ]
+
+    def action_to(self, other: str) -> None:
+        button = self.screen.query_one(f"#{other}", PushButton)
+        if button.display:
+            button.focus()
+
+
 def set_title(frame: Widget, title: str) -> None:
     """Set a frame's title; setting the same again would draw the whole frame anew."""
     if str(frame.border_title or "") != title:
@@ -99,6 +113,8 @@ class WalkScreen(Screen[None]):
         Binding("ctrl+p", "find", show=False),
         Binding("ctrl+t", "theme", show=False),
         Binding("ctrl+r", "reset", show=False),
+        Binding("a", "ask_again", show=False),
+        Binding("c", "copy", show=False),
         Binding("up", "go_up", show=False),
         Binding("down", "go_down", show=False),
         Binding("pageup", "page(-1)", show=False),
@@ -138,9 +154,9 @@ class WalkScreen(Screen[None]):
             with Vertical(id="main", classes="frame"):
                 yield Container(id="steps")
                 with Horizontal(id="nav"):
-                    yield PushButton(_("Back"), id="back")
+                    yield NavButton(_("Back"), id="back")
                     yield Panel(id="more")
-                    yield PushButton(_("Next"), id="next")
+                    yield NavButton(_("Next"), id="next")
             with VerticalScroll(id="plan", classes="frame", can_focus=False) as plan:
                 plan.border_title = _("Plan")
                 yield Panel(id="plan-text")
@@ -153,6 +169,21 @@ class WalkScreen(Screen[None]):
         await self._enter(self.walk.step_id)
         self.query_one("#next", PushButton).focus()
         self.call_after_refresh(self.wizard.begin)
+
+    @property
+    def focus_chain(self) -> list[Widget]:
+        """In the order drawn, but that Next comes before Back: Tab and Enter go on."""
+        chain = super().focus_chain
+        backs = [w for w in chain if w.id == "back" and isinstance(w, NavButton)]
+        at = next((i for i, w in enumerate(chain) if w.id == "next" and isinstance(w, NavButton)), None)
+        if backs and at is not None:
+            chain.insert(at + 1, backs[0])
+            chain.remove(backs[0])
+        return chain
+
+    def on_screen_resume(self) -> None:
+        if not self.wizard.opens_with_log:
+            self.wizard.walk_in_view()
 
     @property
     def unsettled(self) -> bool:
@@ -208,12 +239,17 @@ class WalkScreen(Screen[None]):
         width = self.size.width
         name = self.wizard.host_name
         left: list[Part] = [("vllm-wizard", f"bold {ACCENT}"), (f"  {name}" if name else "", DIM)]
-        copying = self.wizard.copying()
-        middle: list[Part] = [(copying + "   ", WARN)] if copying and width >= 70 else []
         right: list[Part] = panes.progress(walk, glyphs) if width < THREE_ZONES else []
         # How many steps there are is only known once the machine has answered.
         where = _("step {n} of {total}") if walk.plan is not None else _("step {n}")
-        right = [*middle, *right, (where.format(n=at + 1, total=len(steps)), TEXT)]
+        right.append((where.format(n=at + 1, total=len(steps)), TEXT))
+        # What is in the middle gives way first, then the machine's name: the step is always told in full.
+        room = width - 3 - content(right).cell_length
+        copying = text.clip(self.wizard.copying(), room - content(left).cell_length - 3, glyphs.ellipsis)
+        if copying and cell_len(copying) >= 6 and width >= 70:
+            right.insert(0, (copying + "   ", WARN))
+        elif content(left).cell_length > room:
+            left = left[:1]
         gap = max(1, width - 2 - content(left).cell_length - content(right).cell_length)
         self.query_one("#header", Panel).put(content([*left, (" " * gap, ""), *right]))
         set_title(self.query_one("#main"), f"{at + 1} {_(walk.step.title)}")
@@ -263,6 +299,10 @@ class WalkScreen(Screen[None]):
         elif isinstance(view, ReviewView):
             enter = _(view.enter_label(self.walk.plan))
         keys = [("Enter", enter, "next")]
+        if isinstance(view, ReviewView) and self.walk.plan is not None and view.asks_again(self.walk.plan):
+            keys = [("a", _("Ask again"), "ask_again")]
+        elif isinstance(view, ReviewView) and view.written and self.wizard.to_type():
+            keys.append(("c", _("Copy a command"), "copy"))
         if self.walk.neighbour(-1) is not None and not (isinstance(view, ReviewView) and view.written):
             keys.append(("Esc", _("Back"), "back"))
         keys += [
@@ -560,10 +600,15 @@ class WalkScreen(Screen[None]):
             self.focus_next()
 
     def action_page(self, by: int) -> None:
-        view = self.view
-        if view is not None:
-            view.scroll_relative(y=by * max(1, view.size.height - 2), animate=False)
-            self.call_after_refresh(self._show_more)
+        view, focused = self.view, self.focused
+        if view is None:
+            return
+        at_end = view.scroll_y <= 0 if by < 0 else view.scroll_y >= view.max_scroll_y
+        if at_end and isinstance(focused, Rows) and focused.opens:
+            focused.action_page(by)  # its cursor is no answer
+            return
+        view.scroll_relative(y=by * max(1, view.size.height - 2), animate=False)
+        self.call_after_refresh(self._show_more)
 
     # -- messages of the views --------------------------------------------------------------------------------
 
@@ -578,7 +623,7 @@ class WalkScreen(Screen[None]):
             self.open_paste()
         elif name in ("start", "diagnose"):
             self.wizard.open_screen(name)
-        elif name == "ask-again":
+        elif name in ("ask-again", "review-again"):
             await self.wizard.ask_again()
         elif name.startswith("move-"):
             self.wizard.move_button(name.removeprefix("move-"))
@@ -662,23 +707,49 @@ class WalkScreen(Screen[None]):
         if self.walk.plan is not None:
             self.app.push_screen(PasteDialog(self.walk.plan), self._pasted)
 
-    def _pasted(self, answers: Mapping[str, Value] | None) -> None:
-        if answers is None:
+    def _pasted(self, command: Pasted | None) -> None:
+        """Take the model first: what the options may be depends on it."""
+        if command is None or self.walk.session is None:
             return
+        if command.model is None:
+            self._take_pasted(command, None, "")
+            return
+        from wizard.faces.tui.paste import copy_here
+
+        source = copy_here(self.walk.session, command.model)
+        self.wizard.choose_model(source, then=lambda trouble: self._take_pasted(command, source, trouble))
+
+    def _take_pasted(self, command: Pasted, model: str | None, trouble: str) -> None:
+        from wizard.faces.tui.dialogs import Reader
+        from wizard.faces.tui.paste import LeftOut, answers_of, told_of
+
+        if self.walk.plan is None:
+            return
+        answers, left = answers_of(self.walk.plan, command.argv)
         for key, value in answers.items():
             self.walk.answer(key, value)
-        self.notify(_("Taken over: {names}").format(names=", ".join(sorted(answers)) or _("nothing")), timeout=5)
+        if model is not None and trouble:
+            left.insert(0, LeftOut(model, trouble))
+        elif model is not None:
+            answers = {"model": model, **answers}
+        left += command.removed
+        if left:
+            self.app.push_screen(Reader(_("Taken over, and left out"), told_of(answers, left)))
+        else:
+            self.notify(_("Taken over: {names}").format(names=", ".join(answers) or _("nothing")), timeout=5)
         self.show()
         self._files_later()
 
     # -- keys that open something -----------------------------------------------------------------------------
 
     def action_help(self) -> None:
-        from wizard.faces.tui.dialogs import Reader, field_help, keys_help
+        from wizard.faces.tui.dialogs import Reader, another_help, field_help, keys_help
 
         item = help_widget(self.focused)
         if item is not None:
             self.app.push_screen(Reader(_(item.question.label), field_help(item, self.walk)))
+        elif isinstance(self.focused, LineInput) and self.focused.id == "typed":
+            self.app.push_screen(Reader(_("Another one"), another_help()))
         else:
             told = content([(_(self.walk.step.intro) + "\n\n", TEXT)]) + keys_help()
             self.app.push_screen(Reader(_("Help: {step}").format(step=_(self.walk.step.title)), told))
@@ -721,6 +792,32 @@ class WalkScreen(Screen[None]):
         names = [t.name for t in look.THEMES]
         at = names.index(self.app.theme) if self.app.theme in names else 0
         self.app.theme = names[(at + 1) % len(names)]
+
+    async def action_ask_again(self) -> None:
+        """On a step that this machine stands in the way of: ask it anew."""
+        view, plan = self.view, self.walk.plan
+        if isinstance(view, ReviewView) and plan is not None and view.asks_again(plan):
+            await self.wizard.ask_again()
+
+    def action_copy(self) -> None:
+        """Once the files are written: copy the commands that are left to type, all or those of one step."""
+        view = self.view
+        steps = [s for s in self.wizard.to_type() if s.commands]
+        if not isinstance(view, ReviewView) or not view.written or not steps:
+            return
+        from wizard.faces.tui.whole import Choose
+
+        options = [(str(n), s.title, "\n".join(s.commands)) for n, s in enumerate(steps)]
+        if len({s.where for s in steps}) == 1:
+            options.append(("all", _("All of them"), _("in their order")))
+        texts = {key: told for key, _title, told in options} | {"all": "\n".join("\n".join(s.commands) for s in steps)}
+
+        def chosen(key: str | None) -> None:
+            if key is not None:
+                self.app.copy_to_clipboard(texts[key] + "\n")
+                self.notify(_("Copied. A terminal that forbids it: the lines are printed again when you leave."), timeout=4)
+
+        self.app.push_screen(Choose(_("Which command is copied?"), Content(""), options), chosen)
 
     def action_reset(self) -> None:
         item = help_widget(self.focused)
@@ -765,7 +862,7 @@ class WalkScreen(Screen[None]):
         def work() -> None:
             from wizard.faces.tui.files import changes_of
 
-            changes, _complete, _error = changes_of(session, plan, out_dir, self.apply_wslconfig)
+            changes, _complete, _error = changes_of(walk.with_proposals(session), plan, out_dir, self.apply_wslconfig)
             names = [(Path(c.path).name, state_word(c.state.value)) for c in changes]
             self.app.call_from_thread(self._take_files, names)
 
@@ -784,7 +881,7 @@ class WalkScreen(Screen[None]):
 
         out_dir = str(walk.plan.value("out_dir") or ".")
         view.applied = self.apply_wslconfig
-        view.changes, complete, view.error = changes_of(walk.session, walk.plan, out_dir, self.apply_wslconfig)
+        view.changes, complete, view.error = changes_of(walk.with_proposals(walk.session), walk.plan, out_dir, self.apply_wslconfig)
         if complete is not walk.plan:
             # A random API key was made for the files that are shown: the same one is written.
             walk.secrets = complete.session.secrets
@@ -801,7 +898,8 @@ class WalkScreen(Screen[None]):
         self._refresh_changes(view)
         view.show(self.walk)
         if view.asks_again(plan):
-            await self.wizard.ask_again()
+            view.scroll_home(animate=False)
+            self._hint(_("Nothing runs here yet. Cure what is said above, then press “a” to ask this machine again; Ctrl+Q leaves."))
             return
         if plan.blockers or view.error or not view.changes:
             view.scroll_home(animate=False)

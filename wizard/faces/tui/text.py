@@ -30,8 +30,17 @@ GIB = 1024**3
 PLAIN = ""
 
 
+_SELECTORS = dict.fromkeys((0xFE0E, 0xFE0F))
+
+
+def one_width(text: str) -> str:
+    """``text`` without variation selectors: terminals do not agree how wide a character before one is, and a frame
+    beside it would be shifted."""
+    return text.translate(_SELECTORS)
+
+
 def content(parts: Iterable[Part]) -> Content:
-    return Content.assemble(*[(text, style) if style else text for text, style in parts])
+    return Content.assemble(*[(one_width(text), style) if style else one_width(text) for text, style in parts])
 
 
 def join(lines: Iterable[Content]) -> Content:
@@ -63,7 +72,7 @@ def duration(seconds: float | None) -> str:
 
 def clip(text: str, width: int, ellipsis: str = "…") -> str:
     """``text`` in at most ``width`` cells, with an ellipsis where it was cut; wide characters count two."""
-    text = " ".join(text.split())
+    text = " ".join(one_width(text).split())
     if cell_len(text) <= width:
         return text
     if width <= 1:
@@ -73,6 +82,7 @@ def clip(text: str, width: int, ellipsis: str = "…") -> str:
 
 def clip_left(text: str, width: int, ellipsis: str = "…") -> str:
     """The same, keeping the end: for paths."""
+    text = one_width(text)
     if cell_len(text) <= width:
         return text
     while text and cell_len(text) > width - 1:
@@ -82,6 +92,7 @@ def clip_left(text: str, width: int, ellipsis: str = "…") -> str:
 
 def clip_middle(text: str, width: int, ellipsis: str = "…") -> str:
     """The same, keeping both ends: for model names, whose end tells variants apart."""
+    text = one_width(text)
     if cell_len(text) <= width or width < 8:
         return clip(text, width, ellipsis)
     room = (width - 1) * 2 // 5
@@ -269,6 +280,7 @@ def changed_lines(before: Sequence[str], now: Sequence[str]) -> list[tuple[str, 
 
 def hanging(line: str, width: int, indent: int, style: str) -> Content:
     """``line`` folded to ``width``, what follows the first line indented by ``indent``."""
+    line = one_width(line)
     if cell_len(line) <= width:
         return Content.styled(line, style)
     lead = len(line) - len(line.lstrip())
@@ -311,7 +323,7 @@ def _break(word: str, room: int) -> str:
 def diff_content(text: str, width: int = 0) -> Content:
     """A unified diff: additions and removals by sign first, colour second."""
     lines: list[Content] = []
-    for line in text.splitlines():
+    for line in one_width(text).splitlines():
         style = TEXT
         if line.startswith(("+++", "---")):
             style = BOLD
@@ -337,7 +349,45 @@ def wrapped(text: str, width: int, indent: int, style: str) -> list[Content]:
     if not text:
         return []
     room = max(8, width - indent)
-    return [Content(" " * indent) + line for line in Content.styled(text, style).wrap(room)]
+    return [Content(" " * indent) + line for line in Content.styled(one_width(text), style).wrap(room)]
+
+
+def typed(line: str, width: int, indent: int, joiner: str, style: str) -> Content:
+    """A command to type, in lines that a shell reads as one when they are copied: broken only between its words, with
+    ``joiner`` (the shell's mark of a line that goes on) at the end of each. One with a word that is too long for a
+    line begins at the edge, and is left to the terminal to fold."""
+    line = one_width(line)
+    if cell_len(line) <= width - indent:
+        return Content.styled(" " * indent + line, style)
+    words = _shell_words(line)
+    for lead in (indent, 0):
+        room = width - lead - len(joiner)
+        deeper = " " * (lead + 2 if lead else 0)
+        if all(cell_len(word) + 2 <= room for word in words):
+            folded = [words[0]]
+            for word in words[1:]:
+                if cell_len(folded[-1] + " " + word) + len(deeper) - lead <= room:
+                    folded[-1] += " " + word
+                else:
+                    folded.append(word)
+            shown = [(" " * lead if n == 0 else deeper) + part for n, part in enumerate(folded)]
+            return join([Content.styled(part + joiner, style) for part in shown[:-1]] + [Content.styled(shown[-1], style)])
+    return Content.styled(line, style)
+
+
+def _shell_words(line: str) -> list[str]:
+    """``line`` split at its blanks outside of quotes; joined by blanks, they are the line again."""
+    words, quote = [""], ""
+    for char in line:
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == " " and words[-1]:
+            words.append("")
+            continue
+        words[-1] += char
+    return [word for word in words if word]
 
 
 def next_steps(steps: Sequence[TypeNext], width: int) -> Content:
@@ -347,7 +397,8 @@ def next_steps(steps: Sequence[TypeNext], width: int) -> Content:
         lines = [content([(f"{number}. ", f"bold {ACCENT}"), (item.title, BOLD)])]
         if item.commands and item.where != "linux":
             lines += wrapped(where_text(item.where), width, 3, DIM)
-        lines += [hanging("     " + line, width, 7, ACCENT) for c in item.commands for line in c.splitlines()]
+        joiner = " \\" if item.where == "linux" else " `"
+        lines += [typed(line, width, 5, joiner, ACCENT) for c in item.commands for line in c.splitlines()]
         # What ends running work is said in the colour of a warning.
         drastic = any("--shutdown" in c for c in item.commands)
         lines += wrapped(item.consequence, width, 3, WARN if drastic else DIM)

@@ -775,6 +775,8 @@ class ReviewView(StepView):
             yield PushButton(_("Start it now"), id="start")
             yield Static(Content("  " + _("and watch it until it answers")), classes="dim")
         yield Panel(id="review-top", classes="block")
+        with Horizontal(classes="row block", id="review-again-row"):
+            yield PushButton(_("Ask again"), id="review-again")
 
     def below(self) -> Iterator[Widget]:
         with Vertical(id="apply-row", classes="block"):
@@ -798,6 +800,7 @@ class ReviewView(StepView):
         self.query_one("#review-top", Panel).put(top)
         self.query_one("#review-top").display = bool(top.plain)
         self.query_one("#start-row").display = self.written and self.may_start
+        self.query_one("#review-again-row").display = self.asks_again(plan)
         rows = self.query_one("#review-files", Rows)
         width = max((cell_len(short_path(c)) for c in self.changes), default=0)
         rows.set_rows([Row(c.path, change_drawer(c, width, self)) for c in self.changes])
@@ -823,6 +826,7 @@ class ReviewView(StepView):
         if self.written:
             blocks.append(content([(f"{glyphs.done} " + _("Written."), f"bold {OK}"), ("  " + _("“vllm-wizard undo” takes it back."), DIM)]))
             if plan.after:
+                blocks.append(Content.styled(_("Press “c” to copy a command; Ctrl+Q prints them in the terminal as well."), TEXT))
                 blocks.append(join([panes.heading(_("What to type next"), "", self.room()), Content(""), text.next_steps(self.to_type(plan), self.room())]))
             leaves = _("“Finish” leaves the wizard; it can be started later as said above.") if self.may_start else _("Enter leaves the wizard.")
             blocks.append(Content.styled(leaves, DIM))
@@ -831,14 +835,14 @@ class ReviewView(StepView):
                 content([(_("Nothing can be written yet. First cure this, then come back:"), f"bold {BAD}")])
             )
             blocks.append(text.problems(plan.blockers, glyphs, self.room()))
+            if self.asks_again(plan):
+                blocks.append(Content(_("Once it is cured, press “a”: this machine is asked again. Ctrl+Q leaves; nothing is lost.")))
         elif plan.warnings:
             blocks.append(text.problems(plan.warnings, glyphs, self.room()))
         return Content("\n\n").join([*blocks, Content("")]) if blocks else Content("")
 
     def enter_label(self, plan: Plan | None) -> str:
-        if self.written:
-            return N_("Finish")
-        return N_("Ask again") if plan is not None and self.asks_again(plan) else self.next_label
+        return N_("Finish") if self.written else self.next_label
 
     def asks_again(self, plan: Plan) -> bool:
         """Whether the machine itself stands in the way: once it is cured, the machine has to be asked anew."""

@@ -33,6 +33,8 @@ class Walk:
     visited: set[str] = field(default_factory=set)
     pinned_model: bool = False  # the model was taken while the scan still ran, not chosen
     planner: Callable[[Session], Plan] | None = None
+    # Of this walk's own: key -> (value, why), taken where nothing is answered; no choice of the user's.
+    proposed: Mapping[str, tuple[Value, str]] = field(default_factory=dict)
 
     # -- planning ---------------------------------------------------------------------------------------------
 
@@ -59,7 +61,22 @@ class Walk:
             from wizard.plan import plan
 
             self.planner = plan
-        return self.planner(session)
+        made = self.planner(self.with_proposals(session))
+        own = {k: v for k, v in self.proposed.items() if session.answers.get(k) is None}
+        if not own:
+            return made
+        decisions = tuple(
+            replace(d, reason=own[d.key][1], source="detected", proposed=None, chosen=False) if d.key in own else d for d in made.decisions
+        )
+        return replace(made, decisions=decisions)
+
+    def with_proposals(self, session: Session) -> Session:
+        """``session`` with what this walk itself proposes where nothing is answered."""
+        answers = session.answers
+        for key, (value, _why) in self.proposed.items():
+            if answers.get(key) is None:
+                answers = answers.with_value(key, value, Layer.CLI)
+        return session if answers is session.answers else replace(session, answers=answers)
 
     def plan_of(self, session: Session) -> Plan:
         """The plan of another session, to try something out; the walk stays as it is."""

@@ -230,13 +230,15 @@ class Row:
 
 
 class Rows(Widget, can_focus=True):
-    """A list with a cursor, drawn as text, as high as its rows up to ``max_lines`` (or filling its place)."""
+    """A list with a cursor, drawn as text, as high as its rows up to ``max_lines`` (or filling its place).
+
+    The cursor is often the answer itself, so only arrows, Home and End move it: PgUp and PgDn are left to the page,
+    and the wheel moves what is in view.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", show=False),
         Binding("down", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
         Binding("home", "edge(-1)", show=False),
         Binding("end", "edge(1)", show=False),
     ]
@@ -266,6 +268,7 @@ class Rows(Widget, can_focus=True):
         self.opens = opens
         self.empty = empty
         self._top = 0
+        self._follow = True  # what is in view follows the cursor; not after the wheel was turned
         self._line_rows: list[int] = []  # which row each drawn line belongs to
         if opens:
             self._bindings.bind("enter", "open", show=False)
@@ -294,7 +297,7 @@ class Rows(Widget, can_focus=True):
         """Put the cursor on a row without telling anyone."""
         at = next((i for i, r in enumerate(self.rows) if r.key == key), None)
         if at is not None and at != self.cursor:
-            self.cursor = at
+            self.cursor, self._follow = at, True
             self.refresh()
 
     # -- keys -------------------------------------------------------------------------------------------------
@@ -328,7 +331,7 @@ class Rows(Widget, can_focus=True):
 
     def _go(self, at: int) -> None:
         if 0 <= at < len(self.rows) and at != self.cursor:
-            self.cursor = at
+            self.cursor, self._follow = at, True
             self.refresh()
             self.moved(self.rows[at].key)
 
@@ -349,17 +352,18 @@ class Rows(Widget, can_focus=True):
                 self._go(at)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        if self._overflows():
-            event.stop()
-            self._go(self._step(self.cursor, 1))
+        self._wheel(event, 1)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        if self._overflows():
-            event.stop()
-            self._go(self._step(self.cursor, -1))
+        self._wheel(event, -1)
 
-    def _overflows(self) -> bool:
-        return len(self._line_rows) > self.size.height
+    def _wheel(self, event: events.MouseEvent, by: int) -> None:
+        top = max(0, min(self._top + by, len(self._line_rows) - self.size.height))
+        if top == self._top:
+            return  # at its end: the page around it is scrolled
+        event.stop()
+        self._top, self._follow = top, False
+        self.refresh()
 
     # -- drawing ----------------------------------------------------------------------------------------------
 
@@ -392,7 +396,7 @@ class Rows(Widget, can_focus=True):
         if not lines:
             return Content.styled(self.empty, DIM)
         mine = [i for i, row in enumerate(owner) if row == self.cursor]
-        if mine and height > 0:
+        if mine and height > 0 and self._follow:
             # A line of what comes before and after stays in view, so that one sees that there is more.
             first, last = mine[0], mine[-1]
             self._top = min(self._top, max(0, first - 1))

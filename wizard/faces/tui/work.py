@@ -57,17 +57,21 @@ class Wizard:
         name = str(getattr(start.host, "name", ""))
         self.host_name = "" if name in ("", resume.THIS_MACHINE) else name
         answers, out_dir = start.answers, start.out_dir
-        if out_dir is None and self.host_name and answers.get("out_dir") is None:
-            # A recorded machine's home is not here: its files go into a folder below this one.
-            out_dir = str(Path.cwd() / f"vllm-{self.host_name}")
         if out_dir is not None:
             answers = answers.with_value("out_dir", out_dir, Layer.CLI)
         self.walk = Walk(answers=answers, secrets=start.secrets or Secrets(), planner=planner)
+        if self.host_name:
+            # A recorded machine's home is not here.
+            below = str(Path.cwd() / f"vllm-{self.host_name}")
+            self.walk.proposed = {"out_dir": (below, _("a recorded machine's files go below the current folder"))}
         self.recipe_dirs = start.recipe_dirs
         self.first_step = start.first_step
+        self.opens_with_log = start.log is not None  # until the walk itself is asked for
         self.keep = resume.session_path(name or resume.THIS_MACHINE) if keep_answers else keep
         self.prepared = prepared
         self.receipt: Any = None
+        self.kept_unanswered = self.keep is not None and not answers.file  # whether the kept walk may yet be taken up
+        self._held: Saved | None = None  # a kept walk that is offered once the walk itself is in view
         self.mover: Any = None
         self.server: Server | None = None  # started from the last step
         self.models_looking = False
@@ -123,7 +127,9 @@ class Wizard:
             if trouble:
                 self.app.call_from_thread(self.app.notify, trouble, severity="warning", timeout=8)
         if saved is not None and (saved.answers or saved.step not in ("", "machine", resume.FINISHED)):
-            self.app.call_from_thread(self._offer, saved)
+            self.app.call_from_thread(self._offer_or_hold, saved)
+        else:
+            self.kept_unanswered = False
         if self.prepared is not None:
             self.walk.warm(self.prepared)
             self.app.call_from_thread(self._machine_known, self.prepared)  # type: ignore[arg-type]
@@ -325,8 +331,10 @@ class Wizard:
             self._model_timer = None
             self.choose_model(self._model_next)
 
-    def choose_model(self, source: str, typed: bool = False) -> None:
-        """Take a model; one that is not known yet is read first, in a thread."""
+    def choose_model(self, source: str, typed: bool = False, then: Callable[[str], None] | None = None) -> None:
+        """Take a model; one that is not known yet is read first, in a thread.
+
+        ``then`` is called at the end, with why it could not be taken ("": it was)."""
         session = self.walk.session
         if session is None:
             return
@@ -336,7 +344,7 @@ class Wizard:
             if not typed:
                 view.forget_typed()  # what is chosen in the list counts, not what was typed before
         if source in session.models:
-            self._model_read(source, session, "", typed)
+            self._model_read(source, session, "", typed, then)
             return
         if view is not None:
             view.reading = source
@@ -352,11 +360,16 @@ class Wizard:
                 trouble = str(error)
             else:
                 self.walk.warm(read)
-            self.app.call_from_thread(self._model_read, source, read, trouble, typed)
+            self.app.call_from_thread(self._model_read, source, read, trouble, typed, then)
 
         self.app.run_worker(work, thread=True, exclusive=True, group="model")
 
-    def _model_read(self, source: str, read: Session, trouble: str, typed: bool) -> None:
+    def _model_read(self, source: str, read: Session, trouble: str, typed: bool, then: Callable[[str], None] | None) -> None:
+        self._take_model(source, read, trouble, typed)
+        if then is not None:
+            then(trouble)
+
+    def _take_model(self, source: str, read: Session, trouble: str, typed: bool) -> None:
         walk, view = self.walk, self._model_view()
         if view is not None:
             view.reading = ""
@@ -428,8 +441,9 @@ class Wizard:
         plan = self.walk.plan
         return self.host_name == "" and self.host.platform != "win32" and plan is not None and plan.can_serve
 
-    def open_screen(self, name: str, path: str | None = None) -> None:
-        """Open the screen of the launch ("start"), or that of a log ("diagnose")."""
+    def open_screen(self, name: str, path: str | None = None, *, alone: bool = False) -> None:
+        """Open the screen of the launch ("start"), or that of a log ("diagnose"); ``alone``: it is what was asked
+        for on the command line, and leaving it leaves the program."""
         if name == "start":
             from wizard.faces.tui.launching import press_start
 
@@ -437,7 +451,7 @@ class Wizard:
         else:
             from wizard.faces.tui.diagnosis import open_screen
 
-            open_screen(self, path)
+            open_screen(self, path, alone)
 
     def interrupted(self) -> bool:
         """Ctrl-C; True when it meant the server."""
@@ -483,6 +497,19 @@ class Wizard:
         entries += [Entry(f"theme:{t.name}", _("theme"), words[t.name]) for t in look.THEMES]
         return entries
 
+    def _offer_or_hold(self, saved: Saved) -> None:
+        """Offer to go on from last time; where another screen is in view (a diagnosis), only after it."""
+        if self.app.screen is self.walk_screen and not self.opens_with_log:
+            self._offer(saved)
+        else:
+            self._held = saved
+
+    def walk_in_view(self) -> None:
+        """The walk came to the front: what was held back for it is offered now."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._offer(held)
+
     def _offer(self, saved: Saved) -> None:
         title = next((_(s.title) for s in STEPS if s.id == saved.step), _(STEPS[0].title))
         finished = saved.step == resume.FINISHED
@@ -504,6 +531,7 @@ class Wizard:
         )
 
     def _resume(self, saved: Saved, yes: bool) -> None:
+        self.kept_unanswered = False
         if not yes:
             return
         walk = self.walk
@@ -522,8 +550,8 @@ class Wizard:
             self.walk_screen.show()
 
     def save(self) -> None:
-        """Keep the explicit answers and the step, in a thread."""
-        if self.keep is None:
+        """Keep the explicit answers and the step, in a thread; never over a walk that is not yet answered for."""
+        if self.keep is None or self.kept_unanswered:
             return
         self._saves += 1
         turn, (path, answers, step) = self._saves, self._to_keep(self.keep)
@@ -539,7 +567,7 @@ class Wizard:
 
     def save_now(self) -> None:
         """The same at once: the program is being ended."""
-        if self.keep is not None:
+        if self.keep is not None and not self.kept_unanswered:
             self._saves += 1
             with self._saving:
                 resume.save(*self._to_keep(self.keep))
