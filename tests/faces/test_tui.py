@@ -496,7 +496,7 @@ async def test_a_pasted_command_is_checked_and_taken_over(tmp_path: Path) -> Non
         await push(app, pilot, "take")
         await ready(app, pilot)
         # The model is not here, and a secret is never taken from a command: both are said.
-        await shows(app, pilot, "Left out:", "~/models/x", "There is no model at", "--api-key", "a secret", "--disable-mm-warmup")
+        await shows(app, pilot, "Left out:", "~/models/x", "There is no model at", "--api-key", "a secret")
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.walk_screen)
         assert app.walk.answers.get("max_model_len") == (4096, Layer.USER)

@@ -135,7 +135,7 @@ async def test_reading_can_be_given_up(tmp_path: Path, monkeypatch: pytest.Monke
 
     goes_on, entered = threading.Event(), threading.Event()
 
-    def slow(stream: BinaryIO) -> Any:
+    def slow(stream: BinaryIO, **_more: Any) -> Any:
         entered.set()
         goes_on.wait(30)
         return read_bytes(stream.read())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,6 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
@@ -536,8 +538,10 @@ class WalkScreen(Screen[None]):
             view = self.views[missing.id] = view_for(missing)
             view.display = False
             await self.query_one("#steps", Container).mount(view)
-            if view.is_mounted and self.walk.plan is not None:
-                view.show(self.walk)
+            # Only a preparation: where the application is just ending, the view is half taken down already.
+            with contextlib.suppress(NoMatches):
+                if view.is_mounted and self.walk.plan is not None:
+                    view.show(self.walk)
         self.prepare_steps()
 
     async def _go(self, step_id: str) -> None:
