@@ -236,7 +236,9 @@ def _changes(
                 continue
             name = variant.repo_id or variant.source
             text = _("the smaller variant {name} ({size:.1f} GiB, {quant})").format(name=name, size=size, quant=variant.quant_detail or variant.quantization or _("unquantized"))
-            yield 2.5 + size / 1000, _with_length("variant", text, {"model": name}, hit[1], asked)
+            # The one that gives up least comes first.
+            lost = 1 - (variant.weight_bytes or 0) / info.weight_bytes if info.weight_bytes else 1.0
+            yield 2.5 + 0.2 * lost, _with_length("variant", text, {"model": name}, hit[1], asked)
     if info.quantization is None and not request.quantization and not request.cpu and info.kv_layers:
         four = four_bit_variant(info)
         hit = at_some_length(request, four) if four is not None else None
