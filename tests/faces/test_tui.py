@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from dataclasses import replace
@@ -668,3 +669,31 @@ async def test_an_output_folder_that_cannot_be_written_is_said(tmp_path: Path) -
         await ready(app, pilot)
         assert app.screen is app.walk_screen
         assert "cannot be written" in said(app)
+
+
+async def test_a_step_that_is_just_being_made_ahead_is_entered_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    from textual.containers import Container
+
+    mount, slow = Container.mount, asyncio.Event()
+
+    def slowly(self: Container, *widgets: Any, **more: Any) -> Any:
+        made = mount(self, *widgets, **more)
+
+        async def later() -> None:
+            await slow.wait()
+            await made
+
+        return later() if self.id == "steps" and widgets[0].id == "step-model" else made
+
+    app = fake_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.wizard is not None and app.walk.plan is not None)
+        monkeypatch.setattr(Container, "mount", slowly)
+        await until(pilot, lambda: "model" in app.walk_screen.views)
+        app.walk_screen.go_to("model")
+        await asyncio.sleep(0.05)
+        assert app.walk.step_id == "machine"
+        slow.set()
+        await until(pilot, lambda: app.walk.step_id == "model")
+        await ready(app, pilot)
+        assert isinstance(app.walk_screen.view, ModelView)

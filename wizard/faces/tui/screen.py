@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -138,6 +139,7 @@ class WalkScreen(Screen[None]):
         self._files: list[tuple[str, str]] = []
         self._files_timer: Timer | None = None
         self._ahead: Timer | None = None
+        self._making = asyncio.Lock()
         self.go_on_when_ready = False
         self.apply_wslconfig = False
 
@@ -535,13 +537,14 @@ class WalkScreen(Screen[None]):
         if missing is None:
             return
         if not self.busy:
-            view = self.views[missing.id] = view_for(missing)
-            view.display = False
-            await self.query_one("#steps", Container).mount(view)
-            # Only a preparation: where the application is just ending, the view is half taken down already.
-            with contextlib.suppress(NoMatches):
-                if view.is_mounted and self.walk.plan is not None:
-                    view.show(self.walk)
+            async with self._making:
+                view = self.views[missing.id] = view_for(missing)
+                view.display = False
+                await self.query_one("#steps", Container).mount(view)
+                # Only a preparation: where the application is just ending, the view is half taken down already.
+                with contextlib.suppress(NoMatches):
+                    if view.is_mounted and self.walk.plan is not None:
+                        view.show(self.walk)
         self.prepare_steps()
 
     async def _go(self, step_id: str) -> None:
@@ -557,6 +560,8 @@ class WalkScreen(Screen[None]):
         self.busy = True
         self.app.clear_notifications()
         try:
+            async with self._making:
+                pass  # a view that is just being made ahead is whole then
             walk = self.walk
             walk.step_id = step_id
             step = walk.step
