@@ -218,6 +218,19 @@ async def svg_of(scene: Scene) -> str:
         return steady_ids(app.export_screenshot(title=f"vllm-wizard: {scene.name}"))
 
 
+def in_one_order(lines: list[str]) -> list[str]:
+    """Probes are told as they answer, each time in another order: the picture shows them sorted."""
+    start = next(i for i, line in enumerate(lines) if line.endswith("...")) + 1
+    end = lines.index("", start)
+    told: list[list[str]] = []
+    for line in lines[start:end]:
+        if line.startswith("    ") and told:
+            told[-1].append(line)  # what follows of the probe above
+        else:
+            told.append([line])
+    return [*lines[:start], *(line for each in sorted(told) for line in each), *lines[end:]]
+
+
 def plain_svg(scene: Scene) -> str:
     """What ``--plain`` prints while every question is answered with Enter, as far as the picture reaches."""
     from rich.console import Console
@@ -235,7 +248,7 @@ def plain_svg(scene: Scene) -> str:
             timeout=120,
         )
     # The folder of this run is made up, and so is another one in each run.
-    lines = done.stdout.replace(kept, OUT_DIR).splitlines()[:height]
+    lines = in_one_order(done.stdout.replace(kept, OUT_DIR).splitlines())[:height]
     console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
     for line in lines:
         console.print(Text(line), overflow="crop", no_wrap=True)
