@@ -279,10 +279,13 @@ async def test_a_signal_stops_the_server(start: Any, tmp_path: Path) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await launched(app, pilot)
         await state(app, pilot, screen, "serving")
+        app.wizard.keep = kept = tmp_path / "kept.toml"
+        app.wizard.kept_unanswered = False
         os.kill(os.getpid(), signal.SIGHUP)
         await until(pilot, lambda: not app.is_running, 40.0)
     await asyncio.to_thread(app.wizard.server.wait_over)
     assert not alive(tmp_path / "out")
+    assert kept.exists()  # the answers are kept, as where no server was started
 
 
 async def test_a_server_that_dies_while_serving_is_explained(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:

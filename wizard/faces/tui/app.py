@@ -121,7 +121,8 @@ class WizardApp(App[None]):
         self.set_timer(0.02, self._begin)
 
     def _heed_signals(self) -> None:
-        """A closed terminal or a kill leaves the full screen and keeps the answers, as Ctrl+Q does."""
+        """A closed terminal or a kill leaves the full screen and keeps the answers, as Ctrl+Q does; a server that was
+        started here is stopped."""
         import asyncio
         import signal
 
@@ -139,6 +140,8 @@ class WizardApp(App[None]):
         if self.wizard is not None:
             self.wizard.save_now()
             self.wizard.stop_work()
+            if self.wizard.server is not None:
+                self.wizard.server.stop()
         self.exit(return_code=128 + number)
 
     def _begin(self) -> None:

@@ -6,8 +6,6 @@ an answer, and whatever becomes of the application, the server is stopped or giv
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -130,22 +128,7 @@ class Server:
         # Not one of Textual's workers: the application may end before the server is stopped.
         self._thread = threading.Thread(target=self._work, name="server", daemon=False)
         self._thread.start()
-        self._take_signals()
         self.on_change()
-
-    def _take_signals(self) -> None:
-        """A terminal that is closed, or a shutdown, stops the server before the application ends."""
-        loop = self.wizard.app._loop
-        for name in ("SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)
-            if loop is not None and number is not None:
-                # Not in the main thread, or not on this platform: then the usual end of the process remains.
-                with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                    loop.add_signal_handler(number, self._signalled)
-
-    def _signalled(self) -> None:
-        self.stop()
-        self.wizard.app.exit(return_code=1)
 
     def stop(self) -> None:
         """Stop the server; asked a second time, kill it."""
