@@ -22,7 +22,10 @@ PROGRAM = b"\x7fELF\2\1\1" + (b"\0" * 9 + b"\3\0\x3e\0\1\0\0\0") * 4000 + b"libc
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\n \n", POEM, PICTURE, PROGRAM, b"\x1f\x8b no archive", b"\0" * 5_000_000, gzip.compress(POEM)]
+    "content",
+    [b"", b"\n \n", POEM, PICTURE, PROGRAM, b"\x1f\x8b no archive", b"\0" * 5_000_000, gzip.compress(POEM)],
+    # Names, not contents: a compressed text holds the time at which it was made, and no worker makes it at another's.
+    ids=["empty", "blank", "poem", "picture", "program", "no-archive", "zeros", "compressed-poem"],
 )
 def test_no_log(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "x.log"
