@@ -162,8 +162,12 @@ async def test_a_long_verdict_on_a_pasted_command_is_marked_and_scrolled(tmp_pat
         await push(app, pilot, "check")
         await shows(app, pilot, "PgDn")
         area.focus()
+        body = app.screen.query_one("#body")
+        # The verdict is laid out over several turns of the loop: only then is its end known.
+        await until(pilot, lambda: "It becomes:" in said(app) and body.max_scroll_y > 8)
         for _n in range(8):
             await pilot.press("pagedown")
+            await pilot.pause()
         await shows(app, pilot, "It becomes:", "--max-model-len 8192", "PgUp")
 
 
@@ -294,7 +298,7 @@ async def test_the_folder_proposed_for_a_recorded_machine_is_no_choice_of_the_us
 
 # -- what to type next --------------------------------------------------------------------------------------------
 
-LONG_PATH = "/home/user/work/very-long-folder-name/another-long-folder-name/vllm-wsl2-rtx4090"
+LONG_PATH = "/home/user/data/very-long-folder-name/another-long-folder-name/vllm-wsl2-rtx4090"
 
 
 def as_a_shell_reads(shown: str) -> list[str]:
