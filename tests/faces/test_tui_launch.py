@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import stat
@@ -16,6 +15,7 @@ import pytest
 
 from tests.faces.tui_play import fake_app, ready, screen_text, until
 from tests.launch.conftest import FAKE, free_port, nothing_left, own_state
+from tests.launch.tiny_folder import make_model
 from wizard.faces.tui.app import Start, WizardApp
 from wizard.faces.tui.launching import LaunchScreen
 from wizard.faces.tui.views import ReviewView
@@ -55,7 +55,7 @@ def start(base: Any, tmp_path: Path) -> Any:
     for path in bin_dir.iterdir():
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     model = tmp_path / "models" / "Tiny"
-    _model(model)
+    make_model(model)
 
     def make(**answers: Any) -> WizardApp:
         from dataclasses import replace
@@ -69,18 +69,6 @@ def start(base: Any, tmp_path: Path) -> Any:
         return WizardApp(lambda: Start(RealHost(), known), prepared=session)
 
     return make
-
-
-def _model(folder: Path) -> None:
-    folder.mkdir(parents=True)
-    config = {
-        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 512, "max_position_embeddings": 40960, "torch_dtype": "bfloat16",
-    }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
-    header = json.dumps({"model.embed_tokens.weight": {"dtype": "BF16", "shape": [512, 64], "data_offsets": [0, 65536]}}).encode()
-    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(65536))
-    (folder / "tokenizer.json").write_text("{}")
 
 
 async def written(app: WizardApp, pilot: Any) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.launch.conftest import FAKE, free_port
+from tests.launch.tiny_folder import make_model
 from wizard.diagnose.engine import Finding, Fix
 from wizard.launch import loop, processes, record, repair
 from wizard.launch import run as launching
@@ -68,26 +69,12 @@ class Made:
 @pytest.fixture
 def made(host, base, tmp_path, environment):
     model = tmp_path / "models" / "Qwen3-0.6B"
-    _model(model)
+    make_model(model)
 
     def make(**answers) -> Made:
         return Made(host, base, tmp_path / "out", model=str(model), venv=str(environment), port=free_port(), **answers)
 
     return make
-
-
-def _model(folder: Path) -> None:
-    import json
-
-    folder.mkdir(parents=True)
-    config = {
-        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 512, "max_position_embeddings": 40960, "torch_dtype": "bfloat16",
-    }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
-    header = json.dumps({"model.embed_tokens.weight": {"dtype": "BF16", "shape": [512, 64], "data_offsets": [0, 65536]}}).encode()
-    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(65536))
-    (folder / "tokenizer.json").write_text("{}")
 
 
 def run(made: Made, host, accept=True, **options):
@@ -277,7 +264,7 @@ def test_another_copy_of_a_damaged_model_is_taken(made, host, tmp_path):
 
     folder = made()
     copy = tmp_path / "backup" / "Qwen3-0.6B"
-    _model(copy)
+    make_model(copy)
     session = replace(folder.session, found=(FoundModel(str(copy), "Qwen3-0.6B", "folder", 65536),))
     session = session.with_model(str(copy), inspect(host, str(copy)))
     step = repair.propose(_diagnosis(finding("corrupt_or_unexpected_file")), session, folder.plan, folder.folder, host, frozenset())

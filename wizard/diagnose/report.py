@@ -37,16 +37,22 @@ def as_text(diagnosis: Diagnosis) -> list[str]:
 
 
 def _head(diagnosis: Diagnosis) -> str:
+    model = _("model {model}").format(model=diagnosis.model) if diagnosis.model else ""
+    return printable(" · ".join(head_parts(diagnosis, model)))
+
+
+def head_parts(diagnosis: Diagnosis, model: str) -> list[str]:
+    """Release, ``model`` as the face names it, GPU, stage and run, as far as the log tells them."""
     parts = [f"vLLM {diagnosis.release}" if diagnosis.release else _("vLLM, release unknown")]
-    if diagnosis.model:
-        parts.append(_("model {model}").format(model=diagnosis.model))
+    if model:
+        parts.append(model)
     if diagnosis.gpu:
         parts.append(diagnosis.gpu)
     if diagnosis.stage:
         parts.append(_("came as far as: {stage}").format(stage=_(STAGE_TEXTS[diagnosis.stage])))
     if diagnosis.runs > 1:
         parts.append(_("run {number} of {count}").format(number=diagnosis.run, count=diagnosis.runs))
-    return printable(" · ".join(parts))
+    return parts
 
 
 def _finding(finding: Finding, first: bool) -> list[str]:

@@ -377,11 +377,7 @@ def _write(args: argparse.Namespace, made: Plan, changes: list[Change]) -> int:
         document["notes"] = list(receipt.notes)
         print_json(document)
         return 0
-    print(printable(writing.written(receipt)), end="")
-    if made.warnings:
-        print(printable("\n" + _("Warnings") + "\n" + writing.notices(made.warnings)), end="")
-    if made.after:
-        print(printable("\n" + _("Next") + "\n" + writing.next_steps(made.after)), end="")
+    print(printable(writing.done(receipt, made.warnings, made.after)), end="")
     return 0
 
 

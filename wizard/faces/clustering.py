@@ -88,11 +88,7 @@ def _write(args: argparse.Namespace, made: ClusterPlan, changes: list[Change]) -
     if args.json:
         batch.print_json(document(made, changes, written=True) | {"id": receipt.id or None, "notes": list(receipt.notes)})
         return 0
-    print(printable(writing.written(receipt)), end="")
-    if made.warnings:
-        print(printable("\n" + _("Warnings") + "\n" + writing.notices(made.warnings)), end="")
-    if made.after:
-        print(printable("\n" + _("Next") + "\n" + writing.next_steps(made.after)), end="")
+    print(printable(writing.done(receipt, made.warnings, made.after)), end="")
     return 0
 
 

@@ -129,6 +129,16 @@ def next_steps(steps: Sequence[Step]) -> str:
     return "\n".join(lines) + ("\n" if lines else "")
 
 
+def done(receipt: Receipt, warnings: Sequence[Notice], after: Sequence[Step]) -> str:
+    """What is said once the files are written: what was done, what to mind, what to type next."""
+    told = written(receipt)
+    if warnings:
+        told += "\n" + _("Warnings") + "\n" + notices(warnings)
+    if after:
+        told += "\n" + _("Next") + "\n" + next_steps(after)
+    return told
+
+
 def written(receipt: Receipt) -> str:
     """What a write did."""
     words = {"new": _("written"), "changed": _("changed"), "same": _("unchanged")}

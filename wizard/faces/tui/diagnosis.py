@@ -50,19 +50,10 @@ class Cancelled(Exception):
 
 def summary_line(diagnosis: Diagnosis, glyphs: Glyphs, width: int) -> Content:
     """Release, model, GPU and stage, as far as the log tells them; on one line."""
-    from wizard.diagnose.engine import STAGE_TEXTS
-    from wizard.diagnose.report import printable
+    from wizard.diagnose.report import head_parts, printable
 
-    parts = [f"vLLM {diagnosis.release}" if diagnosis.release else _("vLLM, release unknown")]
-    if diagnosis.model:
-        parts.append(text.clip_left(diagnosis.model, 30, glyphs.ellipsis))
-    if diagnosis.gpu:
-        parts.append(diagnosis.gpu)
-    if diagnosis.stage:
-        parts.append(_("came as far as: {stage}").format(stage=_(STAGE_TEXTS[diagnosis.stage])))
-    if diagnosis.runs > 1:
-        parts.append(_("run {number} of {count}").format(number=diagnosis.run, count=diagnosis.runs))
-    return Content.styled(clip(printable(", ".join(parts)), width, glyphs.ellipsis), DIM)
+    model = text.clip_left(diagnosis.model, 30, glyphs.ellipsis) if diagnosis.model else ""
+    return Content.styled(clip(printable(", ".join(head_parts(diagnosis, model))), width, glyphs.ellipsis), DIM)
 
 
 def no_failure(diagnosis: Diagnosis, glyphs: Glyphs, width: int) -> Content:

@@ -19,7 +19,7 @@ from wizard.faces.tui import text
 from wizard.faces.tui.fields import Field
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, TEXT, WARN, Part, clip, content, pad
 from wizard.faces.tui.walk import Walk, same
-from wizard.faces.tui.widgets import Chooser, LineInput, PushButton, Row, Rows, glyphs_of
+from wizard.faces.tui.widgets import Chooser, LineInput, PushButton, Row, Rows, glyphs_of, more_marks
 from wizard.i18n import _
 from wizard.plan_types import Choice
 
@@ -70,12 +70,8 @@ class Dialog(ModalScreen[Result], Generic[Result]):
 
     def _mark_more(self) -> None:
         """Where the box holds more than is in view, say so in its frame."""
-        body, glyphs = self.query_one("#body", VerticalScroll), glyphs_of(self)
-        parts = [self.hint] if self.hint else []
-        if body.max_scroll_y > 0:
-            parts += [f"{glyphs.up} PgUp"] if body.scroll_y > 0 else []
-            parts += [f"{glyphs.down} PgDn"] if body.scroll_y < body.max_scroll_y else []
-        told = "   ".join(parts)
+        marks = more_marks(self.query_one("#body", VerticalScroll), glyphs_of(self))
+        told = "   ".join([self.hint, *marks] if self.hint else marks)
         box = self.query_one("#box", Vertical)
         if str(box.border_subtitle or "") != told:
             box.border_subtitle = told

@@ -300,6 +300,12 @@ TEXT_PAIRS: tuple[tuple[str, str], ...] = (
 )
 
 
+def next_theme(name: str) -> str:
+    """The theme after ``name``, the first one after the last."""
+    names = [t.name for t in THEMES]
+    return names[((names.index(name) if name in names else 0) + 1) % len(names)]
+
+
 def choose_theme(environ: Mapping[str, str]) -> str:
     """The theme to start with: ``VLLM_WIZARD_THEME``, the terminal's own colours under NO_COLOR, else dark."""
     wanted = environ.get("VLLM_WIZARD_THEME", "").lower()

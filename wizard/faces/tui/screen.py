@@ -36,7 +36,7 @@ from wizard.faces.tui.views import (
     view_for,
 )
 from wizard.faces.tui.walk import Walk
-from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows, Toggle
+from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows, Toggle, more_marks
 from wizard.i18n import _
 from wizard.session import Layer, expand
 
@@ -271,13 +271,9 @@ class WalkScreen(Screen[None]):
         self._show_more()
 
     def _show_more(self) -> None:
-        view, told = self.view, ""
-        if view is not None and view.is_mounted and view.max_scroll_y > 0:
-            glyphs = self.wizard.glyphs
-            up = f"{glyphs.up} PgUp" if view.scroll_y > 0 else ""
-            down = f"{glyphs.down} PgDn" if view.scroll_y < view.max_scroll_y else ""
-            told = "  ".join(x for x in (up, down) if x)
-        self.query_one("#more", Panel).put(Content.styled(told, DIM))
+        view = self.view
+        marks = more_marks(view, self.wizard.glyphs) if view is not None and view.is_mounted else []
+        self.query_one("#more", Panel).put(Content.styled("  ".join(marks), DIM))
 
     def _show_plan(self) -> None:
         if self.size.width < THREE_ZONES:
@@ -798,9 +794,7 @@ class WalkScreen(Screen[None]):
             self.app.theme = name
 
     def action_theme(self) -> None:
-        names = [t.name for t in look.THEMES]
-        at = names.index(self.app.theme) if self.app.theme in names else 0
-        self.app.theme = names[(at + 1) % len(names)]
+        self.app.theme = look.next_theme(self.app.theme)
 
     async def action_ask_again(self) -> None:
         """On a step that this machine stands in the way of: ask it anew."""

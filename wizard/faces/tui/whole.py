@@ -18,7 +18,7 @@ from wizard.faces.tui.dialogs import Dialog, Reader
 from wizard.faces.tui.look import SMALLEST, Glyphs
 from wizard.faces.tui.screen import Footer, set_title
 from wizard.faces.tui.text import ACCENT, BOLD, DIM, TEXT, Part, content, wrapped
-from wizard.faces.tui.widgets import Panel, PushButton, Row, Rows, glyphs_of
+from wizard.faces.tui.widgets import Panel, PushButton, Row, Rows, glyphs_of, more_marks
 from wizard.i18n import _
 
 if TYPE_CHECKING:
@@ -133,12 +133,8 @@ class WholeScreen(Screen[None]):
         """Where the frame holds more than is in view, say so."""
         if not self.drawable:
             return
-        body = self.query_one("#whole-body", VerticalScroll)
-        parts = []
-        if body.max_scroll_y > 0:
-            parts = [f"{self.glyphs.up} PgUp"] if body.scroll_y > 0 else []
-            parts += [f"{self.glyphs.down} PgDn"] if body.scroll_y < body.max_scroll_y else []
-        self.query_one("#whole-more", Panel).put(Content.styled("  ".join(parts), DIM))
+        marks = more_marks(self.query_one("#whole-body", VerticalScroll), self.glyphs)
+        self.query_one("#whole-more", Panel).put(Content.styled("  ".join(marks), DIM))
 
     def show_buttons(self, names: Sequence[str]) -> None:
         """Show these buttons alone; the focus goes to the first when it stood on one that went."""
@@ -164,9 +160,7 @@ class WholeScreen(Screen[None]):
         self.call_after_refresh(self.draw_more)
 
     def action_theme(self) -> None:
-        names = [t.name for t in look.THEMES]
-        at = names.index(self.app.theme) if self.app.theme in names else 0
-        self.app.theme = names[(at + 1) % len(names)]
+        self.app.theme = look.next_theme(self.app.theme)
 
     def action_help(self) -> None:
         self.app.push_screen(Reader(_("Help: {step}").format(step=self.title_text), self.help_text()))

@@ -42,6 +42,14 @@ def glyphs_of(widget: Widget) -> Glyphs:
     return found if isinstance(found, Glyphs) else UNICODE
 
 
+def more_marks(box: Widget, glyphs: Glyphs) -> list[str]:
+    """Where ``box`` holds more than is in view: above, below."""
+    if box.max_scroll_y <= 0:
+        return []
+    marks = [f"{glyphs.up} PgUp"] if box.scroll_y > 0 else []
+    return marks + ([f"{glyphs.down} PgDn"] if box.scroll_y < box.max_scroll_y else [])
+
+
 class Control(Widget, can_focus=True):
     """What a field is edited with. Up and down go to the neighbouring field unless a control needs them."""
 
