@@ -84,6 +84,8 @@ async def push(app: WizardApp, pilot: Pilot[None], button: str) -> None:
     widget = app.screen.query_one(f"#{button}")
     await until(pilot, lambda: bool(widget.display))
     widget.focus()
+    # The focus moves a turn of the loop later; a key pressed before that is typed elsewhere.
+    await until(pilot, lambda: app.focused is widget)
     await pilot.press("space")
 
 
