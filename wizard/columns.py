@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-# What may not begin a line, and what may not end one.
-_CLOSING = frozenset("，。、；：！？）】」』》〉”’…·,.;:!?)]}%")
-_OPENING = frozenset("（【「『《〈“‘([{")
+from functools import lru_cache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from re import Pattern
+
+# What may not begin a line, what may not end one, and what takes two columns: the East Asian wide and fullwidth
+# blocks of Unicode's EastAsianWidth.txt.
+_CLOSING = r"，。、；：！？）】」』》〉〕〗］｝～％”’…·,.;:!?)\]}%"
+_OPENING = r"（【「『《〈〔〖［｛“‘(\[{"
+_WIDE = (
+    "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f"
+    "\uff01-\uff60\uffe0-\uffe6\U0001f300-\U0001f64f\U0001f900-\U0001faff\U00020000-\U0003fffd"
+)
+# Marks that belong to the character before them: accents, the marks of Japanese sounds, variation selectors, joiners.
+_MARKS = "\u0300-\u036f\u200b-\u200f\u20d0-\u20ff\u302a-\u302f\u3099\u309a\ufe00-\ufe0f\ufe20-\ufe2f"
 
 
 def width(text: str) -> int:
@@ -39,24 +52,32 @@ def wrap(text: str, columns: int, first: str = "", indent: str = "") -> list[str
     return lines if empty else [*lines, line.rstrip()]
 
 
+def breaks(text: str) -> list[int]:
+    """Where a line may begin within ``text`` although no blank stands there: before and behind wide characters, but
+    not before what closes nor behind what opens. Offsets in rising order."""
+    if text.isascii():
+        return []
+    wide, rule = _rules()
+    return [found.start() for found in rule.finditer(text)] if wide.search(text) else []
+
+
+@lru_cache(maxsize=1)
+def _rules() -> tuple[Pattern[str], Pattern[str]]:
+    import re
+
+    behind = rf"(?<![{_OPENING}\s])(?<=[\s\S])"
+    before = rf"(?![{_CLOSING}{_MARKS}\s])"
+    between = rf"(?:(?<=[{_WIDE}])(?=[\s\S])|(?=[{_WIDE}]))"
+    return re.compile(f"[{_WIDE}]"), re.compile(between + behind + before)
+
+
 def _pieces(text: str) -> list[str]:
     """What a line may be broken between: words with the blank behind them, and single wide characters."""
     pieces: list[str] = []
     for word in text.split():
-        if word.isascii():
-            pieces.append(word + " ")
-            continue
-        piece = ""
-        for char in word:
-            if piece and _may_break(piece[-1], char):
-                pieces.append(piece)
-                piece = ""
-            piece += char
-        pieces.append(piece + " ")
+        start = 0
+        for at in breaks(word):
+            pieces.append(word[start:at])
+            start = at
+        pieces.append(word[start:] + " ")
     return pieces
-
-
-def _may_break(before: str, after: str) -> bool:
-    if after in _CLOSING or before in _OPENING:
-        return False
-    return width(before) == 2 or width(after) == 2

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
+from wizard.faces.tui import linebreaks
 from wizard.faces.tui.look import Glyphs
 from wizard.facts import Problem, Severity
 from wizard.i18n import N_, _, sentence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from wizard.outputs.spec import FileSpec
     from wizard.plan_types import Plan
     from wizard.plan_types import Step as TypeNext
+
+linebreaks.install()
 
 Part = tuple[str, str]  # text, style
 TEXT, DIM, BOLD = "$wz-text", "$wz-dim", "bold $wz-text"
