@@ -346,6 +346,7 @@ def problem_json(problem: ArgProblem) -> dict[str, Any]:
         "replacement": problem.replacement,
         "message": problem.message,
         "refused": problem.refused,
+        "stops": problem.stops,
     }
 
 
@@ -354,7 +355,7 @@ def kind_words(kind: str) -> str:
     return {
         "ok": _("note"), "deprecated": _("deprecated"), "renamed": _("renamed"), "removed": _("removed"),
         "not_yet": _("not yet there"), "never_existed": _("never existed"), "misspelt": _("misspelt"),
-        "bad_value": _("wrong value"), "bad_quoting": _("broken quoting"), "conflict": _("conflict"),
+        "bad_value": _("wrong value"), "unknown_value": _("unknown value"), "bad_quoting": _("broken quoting"), "conflict": _("conflict"),
     }.get(kind, kind)  # fmt: skip
 
 
@@ -362,8 +363,7 @@ def lines_of(report: Report) -> list[str]:
     """The report for people, a line at a time (the TUI shows the same)."""
     lines = list(report.notes)
     for verdict in report.verdicts:
-        state = _("would start with it") if verdict.accepted else _("would refuse it")
-        lines.append(_("vLLM {version} {state}.").format(version=verdict.release.version, state=state))
+        lines.append(_("vLLM {version} {state}.").format(version=verdict.release.version, state=_state(verdict)))
         for problem in verdict.problems:
             lines.append(f"  {problem.flag}: " + sentences(stopped(kind_words(problem.kind)), problem.message))
             if problem.replacement and problem.replacement not in problem.message:
@@ -373,6 +373,16 @@ def lines_of(report: Report) -> list[str]:
         if verdict.changed or not verdict.accepted:
             lines += ["", "  " + rewrite.one_line(verdict), ""]
     return lines
+
+
+def _state(verdict: Verdict) -> str:
+    if not verdict.accepted:
+        return _("would refuse it")
+    if any(p.stops for p in verdict.problems):
+        return _("takes it, and then does not start")
+    if any(p.kind == "unknown_value" for p in verdict.problems):
+        return _("takes it, and may then not start")
+    return _("would start with it")
 
 
 def _print(report: Report) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard import releases
 from wizard.i18n import _, sentences, stopped
+from wizard.releases import start_values
 from wizard.releases.parse import (
     Argument,
     BadValue,
@@ -163,8 +164,10 @@ class _Judge:
             self._bad_value(problem, argument, piece, position)
         elif argument.option.dest == "optimization_level" and not dynamic and argument.values[:1] not in (("0",), ("1",), ("2",), ("3",)):
             # The parser takes any word there; the start then fails.
-            problem = ArgProblem(argument.flag, "bad_value", _("the optimization level is 0, 1, 2 or 3"), accepted=True)
+            problem = ArgProblem(argument.flag, "bad_value", _("the optimization level is 0, 1, 2 or 3"), accepted=True, stops=True)
             self._bad_value(problem, argument, piece, position)
+        elif not dynamic and not argument.keys and len(argument.values) == 1 and not start_values.taken(argument.values[0], argument.option):
+            self._unknown_to_start(argument, argument.option, piece)
         self._full_name(argument, piece)
 
     def _was_an_option(self, argument: Argument) -> bool:
@@ -335,6 +338,23 @@ class _Judge:
             piece.words, piece.changed = [], True
             problem = dataclasses.replace(problem, message=sentences(stopped(problem.message), _("It was left out; set it as you need it.")))
         self.problems.append(problem)
+
+    def _unknown_to_start(self, argument: Argument, option: Option, piece: Piece) -> None:
+        """A value that the parser takes, and that the release itself does not know when the server starts."""
+        value, values = argument.values[0], option.start_values
+        named = {"value": value, "release": self.release.version, "values": ", ".join(values)}
+        right = _near(value, values)
+        replacement = f"{argument.flag} {right}" if right else None
+        if option.start_others == "plugins":
+            text = _("vLLM {release} itself does not know {value!r}, and starts with it only where a plugin brings it; its own are: {values}")
+            self._say(argument.flag, "unknown_value", text.format(**named), replacement=replacement, accepted=True)
+        else:
+            text = _("vLLM {release} does not know {value!r} and stops when it starts; it knows: {values}").format(**named)
+            if right is None:
+                text = sentences(stopped(text), _("It was left out; set it as you need it."))
+            self._say(argument.flag, "bad_value", text, replacement=replacement, accepted=True, stops=True)
+        if right is not None or option.start_others != "plugins":
+            piece.words, piece.changed = [argument.flag, right] if right else [], True
 
     def _o_dotted(self, argument: Argument, option: Option, piece: Piece, position: int) -> ArgProblem | None:
         """``-O.level=3``, which was short for keys of --compilation-config up to 0.12."""
@@ -636,7 +656,7 @@ class _Judge:
         else:
             text = _("no parser {value}; this release has: {names}").format(value=value, names=", ".join(names))
         near = fitting or difflib.get_close_matches(value, names, 1, 0.7)
-        self._say(argument.flag, "bad_value", text, since=first[0][0] if first else None, replacement=f"{argument.flag} {near[0]}" if near else None, accepted=True)
+        self._say(argument.flag, "bad_value", text, since=first[0][0] if first else None, replacement=f"{argument.flag} {near[0]}" if near else None, accepted=True, stops=True)
         self._replace(argument, [argument.flag, near[0]] if near else [])
         if not near and kind == "tool":
             self._leave_out("enable_auto_tool_choice")
@@ -747,6 +767,13 @@ class _Judge:
                 continue
             rest += piece.words
         return [*model, *rest]
+
+
+def _near(value: str, values: Sequence[str]) -> str | None:
+    """The one of ``values`` that is most likely meant; None where none is near."""
+    plain = {v.lower().replace("-", "_"): v for v in values}
+    found = difflib.get_close_matches(value.lower().replace("-", "_"), plain, 1, 0.6)
+    return plain[found[0]] if found else None
 
 
 def _after(version: str | None) -> str | None:

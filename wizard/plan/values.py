@@ -7,6 +7,7 @@ import json
 from wizard.errors import BadInput
 from wizard.i18n import _
 from wizard.releases.parse import human_int
+from wizard.releases.start_values import PLUGIN_METHODS, taken
 from wizard.releases.types import Option, Release
 
 # The least that makes sense for options that any whole number passes the parser of (vLLM's own configuration
@@ -46,15 +47,15 @@ PATHS = frozenset(
 )  # fmt: skip
 # The working folder of vLLM's images: what lies there (templates, examples) comes with them.
 IMAGE_FOLDER = "/vllm-workspace/"
-# Methods that plugins bring, so no release's own list need have them.
-_PLUGINS = ("bitsandbytes", "gguf")
 
 
 def wrong(option: Option, text: str, release: Release) -> str | None:
     """Why ``text`` cannot be the value of ``option``, with what may stand there; None where nothing speaks against it."""
     raw = text.strip()
-    if option.dest == "quantization" and release.quantization and raw not in ("", "None", *release.quantization, *_PLUGINS):
+    if option.dest == "quantization" and release.quantization and raw not in ("", "None", *release.quantization, *PLUGIN_METHODS):
         return _("Must be one of: {names}.").format(names=", ".join(release.quantization))
+    if option.start_others != "plugins" and not taken(raw, option):
+        return _("Must be one of: {names}.").format(names=", ".join(option.start_values))
     if option.value_type in ("json", "json_or_str") and raw[:1] in ("{", "["):
         try:
             json.loads(raw)

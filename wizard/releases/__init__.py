@@ -225,6 +225,8 @@ def _option(data: Mapping[str, Any], rules: ParserRules) -> Option:
         none_choice=choices is not None and None in choices,
         known_values=tuple(data.get("known", ())),
         default_computed=data.get("default_computed", False),
+        start_values=tuple(data.get("takes", ())),
+        start_others=data.get("others", ""),
     )
 
 

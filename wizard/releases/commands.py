@@ -162,6 +162,9 @@ def _option_json(option: Option) -> dict[str, Any]:
         data["default_computed"] = True
     if option.known_values:
         data["known_values"] = list(option.known_values)
+    if option.start_values:
+        data["start_values"] = list(option.start_values)
+        data["start_others"] = option.start_others
     if option.keys:
         data["keys"] = list(option.keys)
     return data

@@ -18,6 +18,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from . import start_values
 from .interpreter import (
     Declared,
     External,
@@ -42,6 +43,8 @@ def read_release(files: Mapping[str, str], version: str) -> dict[str, Any]:
     """All facts of one release as plain JSON data; ``notes`` says what could not be read."""
     notes: list[str] = []
     options, parser = read_options(files, notes)
+    quantization = read_quantization(files, notes)
+    start_values.mark(files, options, quantization)
     return {
         "format": DATA_FORMAT,
         "version": version,
@@ -49,7 +52,7 @@ def read_release(files: Mapping[str, str], version: str) -> dict[str, Any]:
         "parser": parser,
         "env": read_env(files),
         "architectures": read_architectures(files),
-        "quantization": read_quantization(files, notes),
+        "quantization": quantization,
         "kv_cache_dtypes": _choices_of(options, "--kv-cache-dtype"),
         "tool_parsers": read_parsers(files, "tool"),
         "reasoning_parsers": read_parsers(files, "reasoning"),

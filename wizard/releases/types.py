@@ -34,6 +34,8 @@ class Option:
     none_choice: bool = False  # "no value" is among the choices
     known_values: tuple[str, ...] = ()  # named values of an option that takes others too
     default_computed: bool = False  # the default is computed when the server starts
+    start_values: tuple[str, ...] = ()  # what the start takes, where the parser takes any text; () where not known
+    start_others: str = ""  # who brings more of them: "plugins", "classes" (dotted names), "" (nobody)
 
     @property
     def flag(self) -> str:
@@ -107,12 +109,13 @@ class ArgProblem:
     """One thing that a release's parser would refuse, or that is wrong all the same."""
 
     flag: str
-    kind: str  # ok deprecated renamed removed not_yet never_existed misspelt bad_value bad_quoting conflict
+    kind: str  # ok deprecated renamed removed not_yet never_existed misspelt bad_value unknown_value bad_quoting conflict
     message: str
     since: str | None = None
     until: str | None = None
     replacement: str | None = None
     accepted: bool = False  # the parser takes it all the same
+    stops: bool = False  # taken by the parser, but the server then does not start
 
     @property
     def refused(self) -> bool:

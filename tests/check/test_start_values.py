@@ -1,0 +1,117 @@
+"""Values that the parser takes as any text, and the start of the server does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from wizard import releases
+from wizard.check.commands import check_words, lines_of, report_json
+from wizard.plan.values import wrong
+from wizard.releases.types import ArgProblem
+
+
+def judged(release: str, *words: str) -> tuple[list[ArgProblem], list[str]]:
+    report = check_words(["vllm", "serve", "m", *words], release)
+    return report.problems, report.verdicts[0].argv
+
+
+def test_an_unknown_type_of_the_kv_cache_is_named_and_the_near_one_offered() -> None:
+    problems, argv = judged("0.33.0", "--kv-cache-dtype", "fp9")
+    assert [(p.flag, p.kind, p.replacement) for p in problems] == [("--kv-cache-dtype", "unknown_value", "--kv-cache-dtype fp8")]
+    assert "fp9" in problems[0].message
+    assert "fp8_e5m2" in problems[0].message
+    assert "plugin" in problems[0].message
+    assert not problems[0].refused
+    assert argv == ["m", "--kv-cache-dtype", "fp8"]
+
+
+def test_what_a_plugin_may_bring_stays_where_nothing_is_near() -> None:
+    problems, argv = judged("0.33.0", "--kv-cache-dtype", "acme_secret_sauce")
+    assert [(p.kind, p.replacement) for p in problems] == [("unknown_value", None)]
+    assert argv == ["m", "--kv-cache-dtype", "acme_secret_sauce"]
+
+
+@pytest.mark.parametrize(
+    ("words", "replacement"),
+    [
+        (("--attention-backend", "FLASH-ATTN"), "--attention-backend FLASH_ATTN"),
+        (("--attention-backend", "FLASHINFERR"), "--attention-backend FLASHINFER"),
+        (("--distributed-executor-backend", "rayy"), "--distributed-executor-backend ray"),
+        (("--attention-backend", "fastest"), None),
+    ],
+)
+def test_a_value_that_stops_the_start_is_an_error(words: tuple[str, ...], replacement: str | None) -> None:
+    problems, argv = judged("0.33.0", *words)
+    assert [(p.kind, p.stops, p.refused, p.replacement) for p in problems] == [("bad_value", True, False, replacement)]
+    assert argv == ["m", *(replacement.split() if replacement else [])]
+
+
+@pytest.mark.parametrize(
+    ("words", "replacement"),
+    [
+        (("-q", "gptqq"), "-q gptq"),
+        (("--quantization", "compressed_tensors"), "--quantization compressed-tensors"),
+        (("--load-format", "safetensor"), "--load-format safetensors"),
+        (("--tokenizer-mode", "mistrall"), "--tokenizer-mode mistral"),
+        (("--config-format", "mistrl"), "--config-format mistral"),
+    ],
+)
+def test_a_value_that_only_a_plugin_could_bring_is_a_warning(words: tuple[str, ...], replacement: str) -> None:
+    problems, argv = judged("0.33.0", *words)
+    assert [(p.kind, p.stops, p.refused, p.replacement) for p in problems] == [("unknown_value", False, False, replacement)]
+    assert argv == ["m", *replacement.split()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--attention-backend", "flash_attn"),  # looked up in capitals
+        ("--attention-backend", "auto"),
+        ("--attention-backend", "$BACKEND"),
+        ("--quantization", "AWQ"),  # made small before it is looked up
+        ("--quantization", "gguf"),  # a plugin of the vLLM project
+        ("--quantization", "None"),
+        ("--distributed-executor-backend", "acme.executors.Ours"),
+        ("--tokenizer-mode", "deepseek_v41"),
+        ("--load-format", "HF"),
+        ("--kv-cache-dtype", "octave_k3v4"),
+    ],
+)
+def test_what_the_start_takes_is_not_objected_to(words: tuple[str, ...]) -> None:
+    assert judged("0.33.0", *words)[0] == []
+
+
+@pytest.mark.parametrize("version", ["0.10.2", "0.13.0", "0.24.0", "0.33.0"])
+def test_every_value_that_a_release_names_itself_is_taken(version: str) -> None:
+    release = releases.load(version)
+    named = [(o.flag, v) for o in release.options for v in {*o.start_values, *o.known_values}]
+    named += [("--quantization", v) for v in release.quantization]
+    named += [("--kv-cache-dtype", v) for v in release.kv_cache_dtypes]
+    named += [(o.flag, o.default) for o in release.options if o.start_values and isinstance(o.default, str)]
+    assert len(named) > 30
+    for flag, value in named:
+        kinds = {p.kind for p in judged(version, flag, value)[0]}
+        assert not kinds & {"bad_value", "unknown_value"}, (flag, value)
+
+
+def test_the_report_says_that_the_server_would_not_start() -> None:
+    stopped = "\n".join(lines_of(check_words(["vllm", "serve", "m", "--attention-backend", "fastest"], "0.33.0")))
+    assert "would start with it" not in stopped
+    assert "takes it, and then does not start" in stopped
+    report = check_words(["vllm", "serve", "m", "--kv-cache-dtype", "fp9"], "0.33.0")
+    assert "would start with it" not in "\n".join(lines_of(report))
+    row = report_json(report)["problems"][0]
+    assert (row["kind"], row["refused"], row["stops"]) == ("unknown_value", False, False)
+    parser = check_words(["vllm", "serve", "m", "--enable-auto-tool-choice", "--tool-call-parser", "hermez"], "0.33.0")
+    assert "takes it, and then does not start" in "\n".join(lines_of(parser))
+
+
+def test_a_flag_typed_into_the_walk_is_looked_up_in_the_same_table() -> None:
+    release = releases.load("0.33.0")
+    backend = release.option("--attention-backend")
+    dtype = release.option("--kv-cache-dtype")
+    assert backend is not None
+    assert dtype is not None
+    assert "FLASHINFER" in (wrong(backend, "fastest", release) or "")
+    assert wrong(backend, "flashinfer", release) is None
+    assert wrong(dtype, "acme_secret_sauce", release) is None  # a plugin may bring it
