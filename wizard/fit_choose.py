@@ -26,8 +26,9 @@ from wizard.fit_layout import (
 )
 from wizard.fit_store import Calibrations
 from wizard.fit_types import Calibration, FitRequest, FitResult, WayOut
-from wizard.i18n import _
+from wizard.i18n import _, ngettext
 from wizard.models.info import ModelInfo
+from wizard.models.words import quant_words
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,11 @@ def _by_weights(info: ModelInfo, request: FitRequest, result: FitResult, variant
             yield WayOut("variant", words.format(name=name, size=size), {"model": name})
             break
     count = -(-info.weight_bytes // room)
-    words = _("at least {n} such GPUs: so many the weights alone ({size:.0f} GiB) fill")
+    words = ngettext(
+        "at least {n} such GPU: the weights alone ({size:.0f} GiB) fill it",
+        "at least {n} such GPUs: so many the weights alone ({size:.0f} GiB) fill",
+        int(count),
+    )
     yield WayOut("more_gpus", words.format(n=count, size=info.weight_bytes / GIB))
 
 
@@ -230,12 +235,12 @@ def _changes(
             if variant.is_local:
                 # Nothing has to be downloaded: before all that costs quality or time, the largest of them first.
                 text = _("{name}, which lies on this machine ({size:.1f} GiB, {quant})").format(
-                    name=variant.source, size=size, quant=variant.quant_detail or variant.quantization or _("unquantized")
+                    name=variant.source, size=size, quant=quant_words(variant.quant_detail or variant.quantization or _("unquantized"))
                 )
                 yield 0.9 - size / 1e5, _with_length("variant", text, {"model": variant.source}, hit[1], asked)
                 continue
             name = variant.repo_id or variant.source
-            text = _("the smaller variant {name} ({size:.1f} GiB, {quant})").format(name=name, size=size, quant=variant.quant_detail or variant.quantization or _("unquantized"))
+            text = _("the smaller variant {name} ({size:.1f} GiB, {quant})").format(name=name, size=size, quant=quant_words(variant.quant_detail or variant.quantization or _("unquantized")))
             # The one that gives up least comes first.
             lost = 1 - (variant.weight_bytes or 0) / info.weight_bytes if info.weight_bytes else 1.0
             yield 2.5 + 0.2 * lost, _with_length("variant", text, {"model": name}, hit[1], asked)
@@ -377,7 +382,7 @@ def choose(
     measured = measured_by(calibration)
     chosen, request, reasons = _first_that_fits([info, *sorted(variants, key=lambda v: -(v.weight_bytes or 0))], start, aim, len(gpus), allowed, fixed, measured)
     if chosen is not info:
-        words = _("{name} does not fit; this variant ({quant}) does").format(name=info.repo_id or info.source, quant=chosen.quant_detail or chosen.quantization or "")
+        words = _("{name} does not fit; this variant ({quant}) does").format(name=info.repo_id or info.source, quant=quant_words(chosen.quant_detail or chosen.quantization or ""))
         picks["model"] = Pick("model", chosen.repo_id or chosen.source, words)
     picks.update({key: Pick(key, _layout_value(request, key), reason) for key, reason in reasons.items()})
     trial = _Trial(chosen, measured)

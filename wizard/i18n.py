@@ -11,6 +11,7 @@ import os
 
 TYPE_CHECKING = False  # importing typing would cost --help a good part of its time
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Literal, Protocol
 
     class _Translations(Protocol):
@@ -181,6 +182,26 @@ def stopped(text: str) -> str:
     if not text or text.endswith((".", ":", "!", "?", "。", "：", "！", "？")):
         return text
     return text + ("。" if any("\u4e00" <= c <= "\u9fff" for c in text) else ".")
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Things one after another: "a, b, c", with the comma of the language."""
+    return _("{first}, {second}").format(first="", second="").join(parts)
+
+
+def clauses(parts: Iterable[str]) -> str:
+    """Clauses one after another: "a; b", with the semicolon of the language."""
+    return _("{first}; {second}").format(first="", second="").join(parts)
+
+
+def labelled(label: str, text: str) -> str:
+    """"label: text", with the colon of the language."""
+    return _("{label}: {text}").format(label=label, text=text)
+
+
+def bracketed(text: str, more: str) -> str:
+    """"text (more)", with the brackets of the language."""
+    return _("{text} ({more})").format(text=text, more=more)
 
 
 def sentences(*parts: str) -> str:

@@ -170,6 +170,8 @@ def reason_for(layout: Layout, info: ModelInfo, *, cpu: bool = False) -> str:
         return _("it fits one GPU: {data} copies share the requests, and no token crosses between nodes").format(data=layout.data)
     if layout.data > 1:
         return _("it fits {n} GPUs of one node: {data} copies share the requests, and no token crosses between nodes").format(n=layout.tensor, data=layout.data)
+    if layout.tensor == 1:
+        return _("its layers are spread over {stages} stages, each on one GPU: only the hidden state crosses between nodes").format(stages=layout.pipeline)
     return _("split over {tensor} GPUs inside a node, its layers over {stages} stages: only the hidden state crosses between nodes").format(
         tensor=layout.tensor, stages=layout.pipeline
     )

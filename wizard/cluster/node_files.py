@@ -17,7 +17,7 @@ from wizard.cluster.planning import ray_in_image
 from wizard.cluster.types import RAY, ClusterPlan
 from wizard.cluster.yaml_out import Noted, Raw, document
 from wizard.facts import Machine
-from wizard.i18n import _, clause
+from wizard.i18n import _, clause, ngettext
 from wizard.outputs import launch as single
 from wizard.outputs.command import version_of
 from wizard.outputs.compose import LEAST_START_S, container_name
@@ -88,7 +88,11 @@ def _heading(cluster: ClusterPlan, rank: int) -> list[str]:
     )
     out += ["#", *wrap_comment(_("./launch.sh --check   only makes the checks")), *wrap_comment(_("./launch.sh --print   only prints the command")), "#"]
     out += wrap_comment(
-        _("{nodes} nodes with {gpus} GPUs each: tensor parallel {tensor}, pipeline stages {pipeline}, data parallel {data}.").format(
+        ngettext(
+            "{nodes} nodes with {gpus} GPU each: tensor parallel {tensor}, pipeline stages {pipeline}, data parallel {data}.",
+            "{nodes} nodes with {gpus} GPUs each: tensor parallel {tensor}, pipeline stages {pipeline}, data parallel {data}.",
+            layout.gpus_per_node,
+        ).format(
             nodes=layout.nodes, gpus=layout.gpus_per_node, tensor=layout.tensor, pipeline=layout.pipeline, data=layout.data
         )
     )
@@ -235,7 +239,7 @@ def _check_gpus(cluster: ClusterPlan, plan: Plan) -> list[str]:
         "  there=$(timeout 30 nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null || true)",
         '  count=$(printf \'%s\\n\' "$there" | grep -c . || true)',
         '  if [ "$count" -lt "$wanted" ]; then',
-        f"    fail {single.message(_('This node has {count} GPUs, and its part needs {wanted}.'), count='count', wanted='wanted')} nvidia-smi",
+        f"    fail {single.message(_('GPUs of this node: {count}. Its part needs {wanted}.'), count='count', wanted='wanted')} nvidia-smi",
         "  fi",
     ]
     if driver:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from wizard.cluster.types import Inventory, Node, Settings
 from wizard.errors import BadInput, WizardError
 from wizard.facts import Gpu, Machine, Severity
-from wizard.i18n import _
+from wizard.i18n import _, ngettext
 from wizard.plan.sizing import usable_gpus
 from wizard.plan_types import Notice
 from wizard.record import ADDRESS_COMMAND
@@ -237,7 +237,7 @@ def check_nodes(
         blockers += [replace(p, title=_("Node {name}: {title}").format(name=node.name, title=p.title)) for p in machine.problems if p.severity is Severity.BLOCKER]
         if device != "cpu" and counts[node.name] < usual:
             blockers.append(
-                node_problem(node, "gpu_short", _("it has {have} usable GPUs, and {want} are needed on each node").format(have=counts[node.name], want=usual), machine.gpu.reason)
+                node_problem(node, "gpu_short", ngettext("it has {have} usable GPU, and {want} are needed on each node", "it has {have} usable GPUs, and {want} are needed on each node", counts[node.name]).format(have=counts[node.name], want=usual), machine.gpu.reason)
             )
         blockers += _check_driver(node, machine, driver, settings)
         blockers += _check_release(node, machine, runtime, release)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wizard import columns
 from wizard.diagnose.engine import STAGE_TEXTS, Diagnosis, Finding, Fix
 from wizard.diagnose.lines import without_colours
-from wizard.i18n import N_, _
+from wizard.i18n import N_, _, labelled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def head_parts(diagnosis: Diagnosis, model: str) -> list[str]:
 
 def _finding(finding: Finding, first: bool) -> list[str]:
     label = _("Cause") if first else _("Also")
-    out = _wrap(f"{label}: {finding.title}", "")
+    out = _wrap(labelled(label, finding.title), "")
     out.append(f"  [{finding.cause}, {_(_SURE[finding.confidence])}]")
     if finding.line is not None:
         text = printable(finding.line.strip())

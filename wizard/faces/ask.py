@@ -16,7 +16,7 @@ from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, resume, writing
 from wizard.faces.prompts import InputEnded, Option, Prompter, prompter, say
 from wizard.faces.tui.walk import Walk, same
-from wizard.i18n import _, ngettext
+from wizard.i18n import _, bracketed, labelled, ngettext
 from wizard.session import Answers, Layer, Value, expand, look_at_model
 from wizard.steps import QUESTIONS, Question, Step, parse_value, set_answer
 
@@ -281,9 +281,7 @@ class _Walk:
         say(writing.wrapped(_(question.help), "  "))
         held = self.walk.secrets.get(question.key) is not None
         label = (
-            _(question.label)
-            + " "
-            + (_("(Enter keeps the one given)") if held else _("(Enter leaves it out)"))
+            bracketed(_(question.label), _("Enter keeps the one given") if held else _("Enter leaves it out"))
         )
         typed = self.ask.secret(
             label, lambda text: None if not text else question.check(self.plan, text), question.key
@@ -375,7 +373,7 @@ class _Walk:
 
         if self.plan.fit is not None:
             for label, text in fit_rows(self.plan):
-                say(writing.wrapped(f"{label}: {text}", "  "))
+                say(writing.wrapped(labelled(label, text), "  "))
 
     def _foot(self, step: Step) -> None:
         if step.id == "flags" and self.plan.argv:
@@ -536,7 +534,7 @@ def _tell_probe(result: ProbeRun) -> None:
     text = result.summary if result.ok or not result.reason else (result.summary or result.reason)
     if result.timed_out:
         text = _("no answer: {reason}").format(reason=result.reason)
-    say(writing.wrapped(f"{label}: {text or '-'}", "    ", "  "))
+    say(writing.wrapped(labelled(label, text or "-"), "    ", "  "))
 
 
 def _with_saved(session: Any, host: Host, saved: Mapping[str, Value]) -> tuple[Any, Answers]:
@@ -570,9 +568,5 @@ def _editable(value: Value | None) -> str:
 
 
 def _title(label: str, note: str, against: str) -> str:
-    text = label
-    if note:
-        text += ": " + note
-    if against:
-        text += " " + _("(but: {against})").format(against=against)
-    return text
+    text = labelled(label, note) if note else label
+    return bracketed(text, _("but: {against}").format(against=against)) if against else text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wizard import columns
 from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, writing
-from wizard.i18n import _, ngettext
+from wizard.i18n import _, bracketed, clauses, listed, ngettext
 from wizard.plain_text import printable
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _facts_text(plan: Plan) -> str:
         size = plan.model.weight_bytes
         text = plan.model.source
         if size is not None:
-            text += " " + _("({gib:.1f} GiB of weights)").format(gib=size / GIB)
+            text = bracketed(text, _("{gib:.1f} GiB of weights").format(gib=size / GIB))
         rows.append((_("Model"), text))
     if plan.release is not None:
         how = (
@@ -231,7 +231,7 @@ def _machine_line(plan: Plan) -> str:
         text = gpu.name + (f" {total / GIB:.0f} GiB" if total else "")
         names[text] = names.get(text, 0) + 1
     parts += [f"{n} x {text}" if n > 1 else text for text, n in names.items()] or [_("no GPU")]
-    return ", ".join(p for p in parts if p)
+    return listed(p for p in parts if p)
 
 
 def fit_rows(plan: Plan) -> list[tuple[str, str]]:
@@ -266,7 +266,7 @@ def fit_rows(plan: Plan) -> list[tuple[str, str]]:
             )
         )
     elif not fit.certain:
-        rows.append((_("KV cache"), _("not certain: {why}").format(why="; ".join(fit.notes) or "?")))
+        rows.append((_("KV cache"), _("not certain: {why}").format(why=clauses(fit.notes) or "?")))
     return rows
 
 

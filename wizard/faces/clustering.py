@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wizard import columns
 from wizard.errors import BadInput, WizardError
 from wizard.faces import batch, inputs, writing
-from wizard.i18n import _, ngettext, sentence, stopped
+from wizard.i18n import _, bracketed, clauses, labelled, listed, ngettext, sentence, stopped
 from wizard.plain_text import printable
 
 if TYPE_CHECKING:
@@ -262,9 +262,9 @@ def _facts(made: ClusterPlan) -> str:
     rows = [(_("Where"), next(w.title for w in made.ways if w.key == made.run_on))]
     if plan.model is not None:
         size = plan.model.weight_bytes
-        rows.append((_("Model"), plan.model.source + (" " + _("({gib:.1f} GiB of weights)").format(gib=size / GIB) if size else "")))
+        rows.append((_("Model"), bracketed(plan.model.source, _("{gib:.1f} GiB of weights").format(gib=size / GIB)) if size else plan.model.source))
     if plan.release is not None:
-        rows.append((_("vLLM"), f"{plan.release.version}" + (f", {plan.image_reference}" if plan.image_reference and plan.runtime == "docker" else "")))
+        rows.append((_("vLLM"), listed([plan.release.version, *([plan.image_reference] if plan.image_reference and plan.runtime == "docker" else [])])))
     if made.nodes:
         rows.append((_("Nodes"), ", ".join(f"{n.name} ({n.address}{', ' + n.network_interface if n.network_interface else ''})" for n in made.nodes)))
     rows.append(
@@ -273,7 +273,7 @@ def _facts(made: ClusterPlan) -> str:
             _("GPUs: {gpus}; tensor parallel {tensor}, pipeline stages {pipeline}, data parallel {data}").format(
                 gpus=layout.gpus * made.copies, tensor=layout.tensor, pipeline=layout.pipeline, data=layout.data
             )
-            + (", " + _("experts spread over all") if layout.expert_parallel else ""),
+            + (listed(("", _("experts spread over all"))) if layout.expert_parallel else ""),
         )
     )
     wide = max(columns.width(label) for label, _text in rows) + 2
@@ -282,7 +282,7 @@ def _facts(made: ClusterPlan) -> str:
 
 def _way_text(way: Way, run_on: str) -> str:
     head, said = _way_words(way, run_on)
-    lines = [writing.wrapped(f"{way.key}: {head}", "      ", "  "), *(writing.wrapped(words, "      ") for words in said)]
+    lines = [writing.wrapped(labelled(way.key, head), "      ", "  "), *(writing.wrapped(words, "      ") for words in said)]
     return "\n".join(lines) + "\n"
 
 
@@ -290,7 +290,7 @@ def _way_words(way: Way, run_on: str) -> tuple[str, list[str]]:
     """A way's title with its marks, and what is to be said of it, a paragraph each."""
     marks = [_("recommended")] if way.recommended else []
     marks += [_("chosen")] if way.key == run_on else []
-    head = way.title + (f" ({', '.join(marks)})" if marks else "")
+    head = bracketed(way.title, listed(marks)) if marks else way.title
     if not way.possible:
         return head, [_("Not possible: {why}").format(why=way.reason or "?")]
     price = [ngettext("{n} GPU", "{n} GPUs", way.gpus).format(n=way.gpus)] if way.gpus else []
@@ -301,9 +301,9 @@ def _way_words(way: Way, run_on: str) -> tuple[str, list[str]]:
         price.append(_("{n:,} tokens in all").format(n=way.cache_tokens))
     traffic = way.sized.traffic_bytes_per_token if way.sized is not None else 0
     price.append(_("about {kib:.0f} KiB between machines for each token").format(kib=traffic / 1024) if traffic else _("nothing crosses between machines for a token"))
-    said = [stopped("; ".join(price)), sentence(way.reason)]
+    said = [stopped(clauses(price)), sentence(way.reason)]
     if way.needs:
-        said.append(_("Needs: {needs}.").format(needs="; ".join(way.needs)))
+        said.append(_("Needs: {needs}.").format(needs=clauses(way.needs)))
     return head, said
 
 

@@ -15,7 +15,7 @@ from wizard import columns
 from wizard.counts import number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, writing
-from wizard.i18n import _
+from wizard.i18n import _, labelled, listed
 from wizard.plain_text import printable
 
 if TYPE_CHECKING:
@@ -452,12 +452,17 @@ def current_line(launch: Launch) -> str:
     return text
 
 
+def _address(kept: Any) -> str:
+    """Where a server is asked; only its port where no address was kept."""
+    return f"{kept.url}/v1" if kept.url else _("port {port}").format(port=kept.port)
+
+
 def memory_text(uses: list[MemoryUse]) -> str:
     parts = []
     for use in uses:
         total = f" / {use.total_bytes / GIB:.1f}" if use.total_bytes else ""
         parts.append(f"{use.label} {use.used_bytes / GIB:.1f}{total} GiB")
-    return ", ".join(parts)
+    return listed(parts)
 
 
 def check_line(check: Check) -> str:
@@ -467,8 +472,8 @@ def check_line(check: Check) -> str:
         "embedding": _("Embedding"), "score": _("Score"), "transcription": _("Transcription"),
     }  # fmt: skip
     head = f"  {columns.pad(names.get(check.name, check.name), 20)}{check.seconds:>8.1f} s  "
-    about = f"{check.about}: " if check.name in ("adapter", "answer", "image") and check.about else ""
-    return head + (about + " ".join(check.text.split())[:160] if check.ok else _("failed") + f": {about}{check.fault}")
+    about = labelled(check.about, "") if check.name in ("adapter", "answer", "image") and check.about else ""
+    return head + (about + " ".join(check.text.split())[:160] if check.ok else labelled(_("failed"), about + check.fault))
 
 
 def outcome_words(outcome: Outcome) -> str:
@@ -556,7 +561,7 @@ def status(args: argparse.Namespace) -> int:
     words = {"serving": _("serving"), "starting": _("starting"), "failed": _("failed"), "stopped": _("stopped")}
     for kept, state in rows if not args.json else ():
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.started))
-        print(printable(f"{columns.pad(words[state], 10)} {kept.name or '-'}  {kept.url or kept.port}/v1  {kept.how}  {since}\n           {kept.folder}"))
+        print(printable(f"{columns.pad(words[state], 10)} {kept.name or '-'}  {_address(kept)}  {kept.how}  {since}\n           {kept.folder}"))
         last = kept.attempts[-1] if kept.attempts else None
         if state == "failed" and last is not None and last.title:
             print(printable(f"           {last.title}"))

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from wizard.errors import BadInput
 from wizard.faces import writing
-from wizard.i18n import _
+from wizard.i18n import _, bracketed
 from wizard.plain_text import printable
 
 Check = Callable[[str], "str | None"]  # an error text for what was typed, or None
@@ -152,9 +152,9 @@ class Lines:
 
     def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str:
         for number, option in enumerate(options, 1):
-            mark = " " + _("(proposed)") if option.value == default else ""
+            title = bracketed(option.title, _("proposed")) if option.value == default else option.title
             off = " - " + _("not possible: {why}").format(why=option.disabled) if option.disabled else ""
-            say(writing.wrapped(f"{option.title}{mark}{off}", "     ", f"  {number}. "))
+            say(writing.wrapped(title + off, "     ", f"  {number}. "))
         at = next((n for n, o in enumerate(options, 1) if o.value == default), 1)
         while True:
             typed = self._read(f"{_asking(label, f' [{at}]')} ", label, key).strip() or str(at)

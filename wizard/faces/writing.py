@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wizard import columns
-from wizard.i18n import _
+from wizard.i18n import _, bracketed, clause, labelled, stopped
 from wizard.session import SECRET_ENV, Session
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def notices(items: Iterable[Notice]) -> str:
             lines.append(wrapped(item.detail, "  "))
         where = where_word(item.where)
         if item.commands and where:
-            lines.append("  " + where[:1].upper() + where[1:] + ":")
+            lines.append("  " + labelled(where[:1].upper() + where[1:], "").rstrip())
         lines += ["    " + line for command in item.commands for line in command.splitlines()]
     return "\n".join(lines) + ("\n" if lines else "")
 
@@ -121,7 +121,8 @@ def next_steps(steps: Sequence[Step]) -> str:
     lines = []
     for number, step in enumerate(steps, 1):
         where = where_word(step.where)
-        title = step.title.rstrip(".:") + (f" ({where})" if where else "") + (":" if step.commands else ".")
+        title = bracketed(clause(step.title), where) if where else clause(step.title)
+        title = labelled(title, "").rstrip() if step.commands else stopped(title)
         lines.append(wrapped(title, "   ", f"{number}. "))
         lines += ["     " + line for command in step.commands for line in command.splitlines()]
         if step.consequence:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from wizard.i18n import _
+from wizard.i18n import _, labelled
 from wizard.models.move_place import move_words
 from wizard.outputs.command import container_environment, image_arguments, port_binding, version_of
 from wizard.outputs.compose import container_name
@@ -37,6 +37,11 @@ def launch_file(plan: Plan) -> FileSpec:
     )
 
 
+def _as_answered(value: object) -> object:
+    """A decision's value as the answers file has it."""
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 def _head(plan: Plan) -> list[str]:
     assert plan.release is not None
     out = ["#!/usr/bin/env bash"]
@@ -56,7 +61,7 @@ def _head(plan: Plan) -> list[str]:
             and decision.reason
             and decision.value is not None
         ):
-            out += wrap_comment(f"{decision.key} = {decision.value}: {decision.reason}", prefix="#   ")
+            out += wrap_comment(labelled(f"{decision.key} = {_as_answered(decision.value)}", decision.reason), prefix="#   ")
     for warning in plan.warnings:
         out += wrap_comment(_("Note: {title}").format(title=warning.title), prefix="#   ")
     out += ["", "set -euo pipefail", ""]

@@ -11,7 +11,7 @@ from wizard.facts import MountKind, Severity
 from wizard.fit import ways_out
 from wizard.fit_layout import layout_of, tp_problem
 from wizard.fit_types import FitResult
-from wizard.i18n import _, sentence
+from wizard.i18n import _, clauses, labelled, sentence, sentences
 from wizard.models.info import LoraAdapter, ModelInfo
 from wizard.models.move_place import own_name, place_in
 from wizard.outputs.quoting import slug
@@ -348,12 +348,12 @@ def _choose_model(
                 _("The model's files have a fault.")
                 if info.is_local
                 else _("Nothing is known of this model."),
-                f"{issue.file}: {issue.message}" if issue.file else issue.message,
+                labelled(issue.file, issue.message) if issue.file else issue.message,
             )
         else:
             draft.warn("model_" + issue.code, issue.message, issue.file)
     if not info.servable and not any(b.code.startswith("model_") for b in draft.blockers):
-        draft.block("model_not_servable", _("vLLM cannot serve this model's format."), "; ".join(info.notes))
+        draft.block("model_not_servable", _("vLLM cannot serve this model's format."), clauses(info.notes))
     against = unsupported(info, needs)
     if against:
         draft.block(
@@ -763,7 +763,7 @@ def _judge_fit(
         draft.warn(
             "fit_uncertain",
             _("How much memory this model needs is not certain."),
-            sentence("; ".join(result.notes)),
+            sentence(clauses(result.notes)),
         )
     if result.fits:
         return result
@@ -778,9 +778,9 @@ def _judge_fit(
         ram_free_bytes=bed.ram_free_bytes,
     )
     result = replace(result, ways_out=found)
-    detail = sentence(" ".join(result.problems) or _("It is larger than the memory that is free."))
+    detail = sentence(sentences(*result.problems) or _("it is larger than the memory that is free"))
     if result.ways_out:
-        detail += " " + _("Ways out: {ways}.").format(ways="; ".join(w.text for w in result.ways_out))
+        detail = sentences(detail, _("Ways out: {ways}.").format(ways=clauses(w.text for w in result.ways_out)))
     if info.weight_bytes is None:
         draft.warn(
             "fit_unknown", _("The model's size is not known here, so nothing says that it fits."), detail

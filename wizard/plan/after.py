@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wizard.i18n import _
+from wizard.i18n import _, sentences, stopped
 from wizard.models.move_place import move_words
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, powershell_string
@@ -50,9 +50,12 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
         Step(
             _("Start the server"),
             (bash_line(["cd", out]), "./launch.sh"),
-            consequence=_("Ready when it says “Application startup complete”.")
-            + " "
-            + _("Or let the wizard start it, watch it and prove that it answers: {command}").format(command=bash_line(["vllm-wizard", "launch", out])),
+            consequence=sentences(
+                _("Ready when it says “Application startup complete”."),
+                _("Or let the wizard start it, watch it and prove that it answers: {command}").format(
+                    command=bash_line(["vllm-wizard", "launch", out])
+                ),
+            ),
         )
     )
     steps.append(Step(_("Try it"), (try_command(plan),), consequence=_("In a second terminal.")))
@@ -94,7 +97,7 @@ def network_steps(plan: Plan) -> list[Step]:
 def _linux_steps(plan: Plan, port: int, clients: str) -> list[Step]:
     """The firewall's line, for those who use one, and the address that clients take."""
     passing = (
-        _("Docker itself opens the port past ufw and most rules of firewalld, so this is seldom needed.") + " "
+        _("Docker itself opens the port past ufw and most rules of firewalld, so this is seldom needed.")
         if plan.runtime == "docker"
         else ""
     )
@@ -104,17 +107,17 @@ def _linux_steps(plan: Plan, port: int, clients: str) -> list[Step]:
         Step(
             _("If you use a firewall (this line is ufw's), let the port in"),
             (f"sudo ufw allow {port}/tcp",),
-            consequence=passing
-            + _("With firewalld: {line}").format(line=firewalld)
-            + ". "
-            + _("With rules of nftables' own: accept TCP port {port} in the input chain.").format(port=port)
-            + " "
-            + _back(f"sudo ufw delete allow {port}/tcp", closing),
+            consequence=sentences(
+                passing,
+                stopped(_("With firewalld: {line}").format(line=firewalld)),
+                _("With rules of nftables' own: accept TCP port {port} in the input chain.").format(port=port),
+                _back(f"sudo ufw delete allow {port}/tcp", closing),
+            ),
         ),
         Step(
             _("Give clients this URL (the first address of this machine)"),
             (f"echo \"http://$(hostname -I | cut -d ' ' -f 1):{port}/v1\"",),
-            consequence=_("Where the machine has several addresses, hostname -I lists them all.") + f" {clients}",
+            consequence=sentences(_("Where the machine has several addresses, hostname -I lists them all."), clients),
         ),
     ]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from wizard import releases
-from wizard.i18n import _, clause, sentence
+from wizard.i18n import _, clause, sentence, sentences
 from wizard.models.info import ModelInfo
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
@@ -252,10 +252,11 @@ def _from_recipe(command: Command, draft: Draft, made: RecipeArgs | None) -> Non
             "recipe",
         )
     for left in made.left_out:
-        instead = " " + _("Instead: {words}.").format(words=" ".join(left.instead)) if left.instead else ""
+        instead = _("Instead: {words}.").format(words=" ".join(left.instead)) if left.instead else ""
         draft.notes.append(
-            _("The recipe's {what} is left out: {why}.").format(what=left.what, why=clause(left.why))
-            + instead
+            sentences(
+                _("The recipe's {what} is left out: {why}.").format(what=left.what, why=clause(left.why)), instead
+            )
         )
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from wizard import releases
 from wizard.facts import MountKind
-from wizard.i18n import _
+from wizard.i18n import _, listed
 from wizard.models.info import FoundModel, ModelInfo
+from wizard.models.words import origin_words, quant_words
 from wizard.plan import runtime as rt
 from wizard.plan.intents import BY_KEY, Intent, possible
 from wizard.plan.sizing import Bed, quick
@@ -127,7 +128,7 @@ def _judge(
     against = _fault(info, found)
     notes: list[str] = []
     if found is not None:
-        notes.append(_("here: {origin}").format(origin=found.origin))
+        notes.append(_("here: {origin}").format(origin=origin_words(found.origin)))
         if found.mount_kind in SLOW:
             notes.append(_("on a slow drive"))
     else:
@@ -135,14 +136,14 @@ def _judge(
     if info.weight_bytes:
         notes.append(f"{info.weight_bytes / GIB:.1f} GiB")
     if info.quantization:
-        notes.append(info.quant_detail or info.quantization)
+        notes.append(quant_words(info.quant_detail or info.quantization))
     fits, length = False, 0
     if not against:
         against = unsupported(info, needs)
     if not against:
         fits, length, result = quick(info, bed, default_intent(info))
         if not fits:
-            why = result.problems[0] if result.problems else _("it is too large for the memory that is free")
+            why = result.problems[0] if result.problems else _("it is larger than the memory that is free")
             against = _("does not fit: {why}").format(why=why)
     return Candidate(
         source,
@@ -152,7 +153,7 @@ def _judge(
         fits,
         length,
         quality,
-        ", ".join(notes),
+        listed(notes),
         against,
         _slow(info, bed),
         recipe,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from wizard import releases
 from wizard.errors import BadInput
 from wizard.facts import Machine, SystemKind, Vendor
-from wizard.i18n import _, clause, language, sentence, sentences
+from wizard.i18n import _, clause, clauses, language, listed, sentence, sentences
 from wizard.models.info import ModelInfo
 from wizard.plan.draft import Draft
 from wizard.plan_types import Choice
@@ -310,11 +310,12 @@ def choose_release(draft: Draft, needs: Needs) -> tuple[Release | None, tuple[Kn
             draft.warn(
                 "release_not_known",
                 _("vLLM {asked} is not in the catalogue.").format(asked=given[0]),
-                _(
-                    "Its flags are taken from {nearest}, the nearest older release. “vllm-wizard releases update” or “releases probe” brings the real ones."
-                ).format(nearest=pinned.version)
-                + " "
-                + _("Whether it was published at all is not known here: if it was not, the first start cannot download it."),
+                sentences(
+                    _(
+                        "Its flags are taken from {nearest}, the nearest older release. “vllm-wizard releases update” or “releases probe” brings the real ones."
+                    ).format(nearest=pinned.version),
+                    _("Whether it was published at all is not known here: if it was not, the first start cannot download it."),
+                ),
             )
         release = pinned
     else:
@@ -348,17 +349,17 @@ def _propose(versions: list[str], needs: Needs) -> tuple[str | None, str]:
             o for o in found if not o.hard and (o.code.startswith("avoid:") or o.code == "recipe_minimum")
         ]
         if found and version == newest:
-            first_reason = "; ".join(o.text for o in (hard or avoid))
+            first_reason = clauses(o.text for o in (hard or avoid))
         if hard:
             continue
         if avoid:
-            fallback = fallback or (version, "; ".join(o.text for o in avoid))
+            fallback = fallback or (version, clauses(o.text for o in avoid))
             continue
         if version == newest or not first_reason:
             cured = cures(version, needs)
             if cured:
                 return version, _("the newest release; what is known against it is cured in the command: {cures}").format(
-                    cures="; ".join(cured)
+                    cures=clauses(cured)
                 )
             return version, _("the newest release, and nothing speaks against it")
         return version, _("the newest that works here; not {newest}, because {why}").format(
@@ -376,7 +377,7 @@ def cures(version: str, needs: Needs) -> list[str]:
         settings = [f"{name}={value}" for name, value in fault.env.items()]
         settings += [flag if value is None else f"{flag} {value}" for flag, value in fault.flags]
         if settings:
-            out.append(_("{fault} (cured by {settings})").format(fault=fault.title, settings=", ".join(settings)))
+            out.append(_("{fault} (cured by {settings})").format(fault=fault.title, settings=listed(settings)))
     return out
 
 
@@ -391,11 +392,11 @@ def _release_choices(versions: list[str], needs: Needs, proposed: str, current: 
     out = []
     for version in sorted(set(shown) | {current}, key=_key, reverse=True):
         found = objections(version, needs)
-        against = "; ".join(o.text for o in found if o.hard or not o.code.startswith("fault:"))
+        against = clauses(o.text for o in found if o.hard or not o.code.startswith("fault:"))
         uncured = [f.title for f in releases.known_faults(version, set(needs.conditions)) if not (f.env or f.flags or f.avoid)]
-        note = "; ".join([*cures(version, needs), *(_("known: {fault}").format(fault=title) for title in uncured)])
+        note = clauses([*cures(version, needs), *(_("known: {fault}").format(fault=title) for title in uncured)])
         if version == versions[0]:
-            note = (_("newest") + "; " + note) if note else _("newest")
+            note = clauses([_("newest"), note]) if note else _("newest")
         out.append(Choice(version, version, note, against, version == proposed, any(o.hard for o in found)))
     return tuple(out)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wizard.facts import SystemKind, Wsl
-from wizard.i18n import _
+from wizard.i18n import _, labelled
 from wizard.models.info import ModelInfo
 from wizard.outputs.wslconfig import WslAdvice, parse, tune, verify_in_force
 from wizard.plan.draft import Draft
@@ -106,7 +106,7 @@ def _judge_own_file(draft: Draft, wsl: Wsl, ram: int | None, cpus: int | None) -
     name = wsl.wslconfig_path or ".wslconfig"
     for problem in parsed.problems:
         where = name if problem.line is None else f"{name}:{problem.line}"
-        draft.warn("wslconfig_problem", f"{where}: {problem.message}")
+        draft.warn("wslconfig_problem", labelled(where, problem.message))
     asked = {a.key: a.raw for a in parsed.accepted}
     reasons = verify_in_force(draft.machine, asked)
     if reasons:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from wizard import __version__, columns
 from wizard.facts import Fact, Gpu, Machine, MountKind, Problem, Severity, SystemKind
-from wizard.i18n import N_, _, ngettext
+from wizard.i18n import N_, _, bracketed, labelled, listed, ngettext
 from wizard.probes import summaries
 from wizard.probes.common import gib
 from wizard.scrub import Scrubber
@@ -52,13 +52,13 @@ def summary_lines(machine: Machine) -> list[str]:
 
 
 def _row(label: str, value: str) -> list[str]:
-    return columns.wrap(value, WIDTH, columns.pad(label + ":", LABEL_WIDTH) + " ", " " * (LABEL_WIDTH + 1))
+    return columns.wrap(value, WIDTH, columns.pad(labelled(label, "").rstrip(), LABEL_WIDTH) + " ", " " * (LABEL_WIDTH + 1))
 
 
 def _facts(machine: Machine) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = [("vllm-wizard", __version__), (_("Machine"), machine.name)]
     system = machine.os_name.or_else(_("unknown"))
-    rows.append((_("System"), f"{system}, {_(summaries.KIND_NAMES[machine.system])}"))
+    rows.append((_("System"), listed((system, _(summaries.KIND_NAMES[machine.system])))))
     if machine.kernel.known:
         rows.append((_("Kernel"), machine.kernel.or_else("")))
     rows += [(_("GPU"), line) for line in _gpu_lines(machine)]
@@ -85,14 +85,14 @@ def _gpu_lines(machine: Machine) -> list[str]:
         lines = [_("none: {why}").format(why=stack.reason) if stack.reason else _("none")]
     else:
         lines = _grouped(stack.gpus)
-        driver = _("driver {version}").format(version=_value(stack.driver_version))
+        driver = [_("driver {version}").format(version=_value(stack.driver_version))]
         if stack.cuda_driver_version.known:
-            driver += ", " + _("CUDA up to {version}").format(version=stack.cuda_driver_version.value)
+            driver.append(_("CUDA up to {version}").format(version=stack.cuda_driver_version.value))
         if stack.rocm_version.known:
-            driver += f", ROCm {stack.rocm_version.value}"
+            driver.append(f"ROCm {stack.rocm_version.value}")
         if len(stack.gpus) > 1 and stack.nvlink.known:
-            driver += ", NVLink" if stack.nvlink.value else ", " + _("no NVLink")
-        lines.append(driver)
+            driver.append("NVLink" if stack.nvlink.value else _("no NVLink"))
+        lines.append(listed(driver))
     if stack.other_gpus:
         lines.append(_("also there: {names}").format(names=", ".join(stack.other_gpus)))
     return lines
@@ -124,7 +124,7 @@ def _gpu_line(gpu: Gpu) -> str:
         parts.append(gpu.gfx_arch.value)
     if gpu.display_attached.value:
         parts.append(_("drives a display"))
-    return ", ".join(parts)
+    return listed(parts)
 
 
 def _processor(machine: Machine) -> str:
@@ -145,7 +145,7 @@ def _wsl_rows(machine: Machine) -> list[tuple[str, str]]:
     ]
     if machine.system == SystemKind.WINDOWS:
         words = [words[0]] + [f"{d.name} (WSL{d.version})" for d in wsl.distros]
-    rows = [(_("WSL"), ", ".join(words))]
+    rows = [(_("WSL"), listed(words))]
     if machine.system != SystemKind.WSL_CONTAINER:
         memory = wsl.host_memory_bytes
         host = (
@@ -153,11 +153,11 @@ def _wsl_rows(machine: Machine) -> list[tuple[str, str]]:
         )
         if wsl.host_logical_cpus.value is not None:
             count = wsl.host_logical_cpus.value
-            host += ", " + ngettext("{count} thread", "{count} threads", count).format(count=count)
+            host = listed((host, ngettext("{count} thread", "{count} threads", count).format(count=count)))
         if wsl.windows_build.value is not None:
-            host += ", " + _("build {version}").format(version=wsl.windows_build.value)
+            host = listed((host, _("build {version}").format(version=wsl.windows_build.value)))
         if wsl.host_free_disk_bytes.value is not None and machine.system != SystemKind.WINDOWS:
-            host += ", " + _("{size} free on its drive").format(size=gib(wsl.host_free_disk_bytes.value))
+            host = listed((host, _("{size} free on its drive").format(size=gib(wsl.host_free_disk_bytes.value))))
         rows.append((_("Windows"), host))
         there = _("present") if wsl.wslconfig_bytes is not None else _("none")
         rows.append((".wslconfig", there if wsl.wslconfig_path else _("not known where")))
@@ -171,7 +171,7 @@ def _disk_lines(machine: Machine) -> list[str]:
         if mount.kind not in (MountKind.LINUX, MountKind.WINDOWS_DRIVE, MountKind.NETWORK) or mount.read_only:
             continue
         free = _("{size} free").format(size=gib(size)) if size is not None else mount.free_bytes.reason
-        lines.append(f"{mount.path}: {_(_KINDS[mount.kind])} ({mount.fstype}), {free}")
+        lines.append(labelled(mount.path, listed((bracketed(_(_KINDS[mount.kind]), mount.fstype), free))))
     if len(lines) > _DISKS:
         more = len(lines) - _DISKS + 1
         lines[_DISKS - 1 :] = [ngettext("and {count} more", "and {count} more", more).format(count=more)]

@@ -16,7 +16,7 @@ from wizard.facts import (
     VllmInstall,
     Wsl,
 )
-from wizard.i18n import N_, _, ngettext
+from wizard.i18n import N_, _, bracketed, listed, ngettext
 from wizard.probes.common import gib
 from wizard.probes.system import SystemFacts
 from wizard.probes.windows_host import WindowsHost
@@ -36,7 +36,7 @@ KIND_NAMES = {
 def system_line(facts: SystemFacts) -> str:
     name = facts.os_name.or_else(_("unknown"))
     kind = _(KIND_NAMES[facts.kind])
-    return name if name.startswith(kind) else f"{name}, {kind}"
+    return name if name.startswith(kind) else listed((name, kind))
 
 
 def gpu_line(stack: GpuStack) -> str:
@@ -49,13 +49,13 @@ def gpu_line(stack: GpuStack) -> str:
         if first.vram_total_bytes.value is not None:
             text += " " + gib(first.vram_total_bytes.value)
         if first.vram_free_bytes.value is not None:
-            text += " " + _("({size} free)").format(size=gib(first.vram_free_bytes.value))
+            text = bracketed(text, _("{size} free").format(size=gib(first.vram_free_bytes.value)))
         parts.append(text)
     if stack.driver_version.value is not None:
         parts.append(_("driver {version}").format(version=stack.driver_version.value))
     if stack.cuda_driver_version.value is not None:
         parts.append(_("CUDA up to {version}").format(version=stack.cuda_driver_version.value))
-    return ", ".join(parts)
+    return listed(parts)
 
 
 def gpu_failure(stack: GpuStack) -> str:
@@ -68,7 +68,7 @@ def cpu_line(facts: Cpu) -> str:
     if count is None:
         return name
     threads = ngettext("{count} thread", "{count} threads", count).format(count=count)
-    return f"{name}, {threads}"
+    return listed((name, threads))
 
 
 def memory_line(facts: Memory) -> str:
@@ -78,11 +78,11 @@ def memory_line(facts: Memory) -> str:
         total=gib(facts.total_bytes.value), free=gib(facts.available_bytes.value)
     )
     if facts.cgroup_limit_bytes.value is not None:
-        text += ", " + _("limited to {size}").format(size=gib(facts.cgroup_limit_bytes.value))
+        text = listed((text, _("limited to {size}").format(size=gib(facts.cgroup_limit_bytes.value))))
     swap = facts.swap_total_bytes.value
     if swap is None:
         return text
-    return text + ", " + (_("swap {size}").format(size=gib(swap)) if swap else _("no swap"))
+    return listed((text, _("swap {size}").format(size=gib(swap)) if swap else _("no swap")))
 
 
 def wsl_line(facts: Wsl | None) -> str:
@@ -91,7 +91,7 @@ def wsl_line(facts: Wsl | None) -> str:
     parts = [facts.distro.value or "", facts.version.value or "", facts.networking_mode.value or ""]
     if facts.interop.value is False:
         parts.append(_("interop off"))
-    return ", ".join(p for p in parts if p) or _("yes")
+    return listed(p for p in parts if p) or _("yes")
 
 
 def windows_line(facts: WindowsHost | None) -> str:
@@ -101,7 +101,7 @@ def windows_line(facts: WindowsHost | None) -> str:
         return _("unknown: {why}").format(why=facts.memory_bytes.reason)
     count = facts.logical_cpus.or_else(0)
     threads = ngettext("{count} thread", "{count} threads", count).format(count=count)
-    return f"{gib(facts.memory_bytes.value)}, {threads}"
+    return listed((gib(facts.memory_bytes.value), threads))
 
 
 def disks_line(mounts: tuple[Mount, ...]) -> str:
@@ -121,17 +121,17 @@ def disks_line(mounts: tuple[Mount, ...]) -> str:
             _("{size} free on {path}").format(size=gib(m.free_bytes.or_else(0)), path=m.path)
             for m in found[:3]
         ]
-    return ", ".join(parts) or _("no disk could be asked")
+    return listed(parts) or _("no disk could be asked")
 
 
 def docker_line(facts: Docker) -> str:
     if facts.engine.value is None:
         return _("not usable: {why}").format(why=facts.engine.reason)
-    parts = [_("Docker Desktop") if facts.is_desktop.value else _("engine"), facts.engine.value]
-    text = " ".join(parts)
+    parts = [f"{_('Docker Desktop') if facts.is_desktop.value else _('engine')} {facts.engine.value}"]
     if facts.compose.value is not None:
-        text += ", " + _("Compose {version}").format(version=facts.compose.value)
-    return text + ", " + (_("NVIDIA runtime is there") if facts.nvidia_runtime.value else _("no NVIDIA runtime"))
+        parts.append(_("Compose {version}").format(version=facts.compose.value))
+    parts.append(_("NVIDIA runtime is there") if facts.nvidia_runtime.value else _("no NVIDIA runtime"))
+    return listed(parts)
 
 
 def docker_failure(facts: Docker) -> str:
@@ -142,15 +142,15 @@ def python_line(facts: PythonFacts) -> str:
     version = facts.version.value
     text = f"Python {version}" if version else _("no Python: {why}").format(why=facts.version.reason)
     uv = facts.uv.value
-    return f"{text}, uv {uv}" if uv else text + ", " + _("no uv")
+    return listed((text, f"uv {uv}" if uv else _("no uv")))
 
 
 def vllm_line(found: tuple[VllmInstall, ...]) -> str:
-    return ", ".join(f"{i.distribution} {i.version}" for i in found) or _("none found")
+    return listed(f"{i.distribution} {i.version}" for i in found) or _("none found")
 
 
 def ports_line(found: frozenset[int]) -> str:
     if not found:
-        return _("none")
+        return _("none is in use")
     shown = sorted(found)[:8]
     return ", ".join(str(p) for p in shown) + (" ..." if len(found) > len(shown) else "")

@@ -27,7 +27,7 @@ from wizard.faces.tui.paste import PasteArea
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, wrapped
 from wizard.faces.tui.whole import WHOLE_CSS, Key, WholeScreen, help_lines
 from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, glyphs_of
-from wizard.i18n import _
+from wizard.i18n import _, listed
 
 if TYPE_CHECKING:
     from wizard.diagnose.engine import Diagnosis, Finding, Fix
@@ -53,7 +53,7 @@ def summary_line(diagnosis: Diagnosis, glyphs: Glyphs, width: int) -> Content:
     from wizard.diagnose.report import head_parts, printable
 
     model = text.clip_left(diagnosis.model, 30, glyphs.ellipsis) if diagnosis.model else ""
-    return Content.styled(clip(printable(", ".join(head_parts(diagnosis, model))), width, glyphs.ellipsis), DIM)
+    return Content.styled(clip(printable(listed(head_parts(diagnosis, model))), width, glyphs.ellipsis), DIM)
 
 
 def no_failure(diagnosis: Diagnosis, glyphs: Glyphs, width: int) -> Content:

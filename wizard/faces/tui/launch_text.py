@@ -25,7 +25,7 @@ from wizard.faces.tui.text import (
     pad,
     wrapped,
 )
-from wizard.i18n import N_, _
+from wizard.i18n import N_, _, listed
 from wizard.launch.stages import ORDER, TITLES, Stage
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _stage_line(name: str, stage: Stage | None, passed: bool, shown: Shown, glyp
     told = [_("failed")] if stage.failed else []
     told += [stage.detail] if stage.detail else []
     told += [_("{rate:.2f} GiB/s").format(rate=stage.rate_bytes_s / text.GIB)] if stage.rate_bytes_s else []
-    parts.append((clip(", ".join(told), max(0, width - content(parts).cell_length), glyphs.ellipsis), BAD if stage.failed else DIM))
+    parts.append((clip(listed(told), max(0, width - content(parts).cell_length), glyphs.ellipsis), BAD if stage.failed else DIM))
     return content(parts)
 
 

@@ -8,7 +8,7 @@ from wizard.errors import WizardError
 from wizard.faces.tui.dialogs import Ask
 from wizard.faces.tui.text import TEXT, content
 from wizard.faces.tui.views import MoveView
-from wizard.i18n import _
+from wizard.i18n import _, clauses
 
 if TYPE_CHECKING:
     from wizard.apply import Change
@@ -57,7 +57,7 @@ def start(wizard: Wizard, view: MoveView) -> None:
         try:
             move_plan = plan_move(machine, source, destination, host=wizard.host, exact=True)
             if not move_plan.ok:
-                wizard.app.call_from_thread(_ended, wizard, "failed", "; ".join(r.message for r in move_plan.refusals))
+                wizard.app.call_from_thread(_ended, wizard, "failed", clauses(r.message for r in move_plan.refusals))
                 return
             wizard.mover = Mover(move_plan, on_progress=tell)
             wizard.app.call_from_thread(_state, wizard, "running")
@@ -70,7 +70,7 @@ def start(wizard: Wizard, view: MoveView) -> None:
             wizard.app.call_from_thread(_ended, wizard, "failed", str(error))
             return
         wizard.mover = None
-        wizard.app.call_from_thread(_ended, wizard, "done" if proven else "cancelled", "; ".join(result.warnings))
+        wizard.app.call_from_thread(_ended, wizard, "done" if proven else "cancelled", clauses(result.warnings))
 
     wizard.app.run_worker(work, thread=True, group="move", exclusive=True)
 

@@ -17,7 +17,7 @@ from wizard.faces.tui import text
 from wizard.faces.tui.dialogs import Dialog
 from wizard.faces.tui.text import ACCENT, BAD, DIM, OK, TEXT, WARN, Part, content, one_width
 from wizard.faces.tui.widgets import Panel, PushButton, glyphs_of
-from wizard.i18n import N_, _
+from wizard.i18n import N_, _, sentences, stopped
 from wizard.session import Layer, Value, expand
 from wizard.steps import QUESTIONS, set_answer
 
@@ -136,13 +136,17 @@ class PasteDialog(Dialog[Pasted]):
         glyphs = glyphs_of(self)
         parts: list[Part] = []
         for verdict in found.verdicts[:1]:
-            state = _("vLLM {version} takes it as it stands.") if verdict.accepted else _("vLLM {version} refuses it as it stands.")
-            mark, style = (glyphs.done, OK) if verdict.accepted else (glyphs.blocked, BAD)
+            starts = verdict.accepted and not any(p.stops for p in verdict.problems)
+            state = _("vLLM {version} refuses it as it stands.")
+            if verdict.accepted:
+                state = _("vLLM {version} takes it as it stands.") if starts else _("vLLM {version} takes it as it stands, and then does not start.")
+            mark, style = (glyphs.done, OK) if starts else (glyphs.blocked, BAD)
             parts.append((f"\n{mark} " + state.format(version=verdict.release.version), f"bold {style}"))
             for problem in verdict.problems:
                 parts.append((f"\n{glyphs.bullet} {problem.flag}  ", ACCENT))
-                parts.append((kind_words(problem.kind) + ". ", WARN))
-                parts.append((problem.message, TEXT))
+                kind = stopped(kind_words(problem.kind))
+                parts.append((kind, WARN))
+                parts.append((sentences(kind, problem.message)[len(kind) :], TEXT))
                 if problem.replacement and problem.replacement not in problem.message:
                     parts.append(("  " + _("Instead: {flag}").format(flag=problem.replacement), OK))
             if verdict.changed:

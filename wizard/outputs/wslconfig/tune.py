@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 
 from wizard.facts import Machine, MountKind
-from wizard.i18n import _
+from wizard.i18n import _, sentences, stopped
 from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.parse import GIB, Parsed, parse
 
@@ -195,7 +195,7 @@ def _memory_setting(
             "Your own {raw} suffices and is kept (needed {need:.0f} GiB, {enough:.1f} GiB with the weights in the page cache)."
         ).format(raw=own.raw, need=need, enough=enough)
         return Setting("wsl2.memory", own.raw, why, text, change=False)
-    why = _("{reason} Your own {raw} is too little.").format(reason=reason, raw=own.raw)
+    why = sentences(reason, _("Your own {raw} is too little.").format(raw=own.raw))
     return Setting("wsl2.memory", value, why, text)
 
 
@@ -238,7 +238,7 @@ def _swap_setting(current: Parsed, memory: Setting, memory_gib: int) -> Setting:
             own.raw,
             change=False,
         )
-    why = _("{reason}; your own {raw} is too little").format(reason=reason, raw=own.raw)
+    why = sentences(stopped(reason), _("Your own {raw} is too little.").format(raw=own.raw))
     return Setting("wsl2.swap", value, why, own.raw)
 
 

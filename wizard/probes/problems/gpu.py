@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wizard.facts import Machine, Problem, Severity, SystemKind, Vendor
-from wizard.i18n import _, sentences
+from wizard.i18n import _, clauses, sentences, stopped
 from wizard.probes.common import GIB, gib, version_tuple
 from wizard.probes.problems.drivers import NEWEST_CAPABILITY, NEWEST_DRIVER, below, driver_commands
 from wizard.probes.problems.words import sentence
@@ -270,8 +270,8 @@ def _held(machine: Machine) -> list[Problem]:
             )
     if not lines:
         return []
-    detail = (
-        "; ".join(lines) + ". " + _("The plan works with what is free now; end these programs to have more.")
+    detail = sentences(
+        stopped(clauses(lines)), _("The plan works with what is free now; end these programs to have more.")
     )
     commands: tuple[str, ...] = ()
     if machine.gpu.vendor == Vendor.NVIDIA:
