@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from wizard.cluster.types import Inventory, Node, Settings
 from wizard.errors import BadInput, WizardError
 from wizard.facts import Gpu, Machine, Severity
-from wizard.i18n import _, ngettext
+from wizard.i18n import _, clauses, labelled, ngettext
 from wizard.plan.sizing import usable_gpus
 from wizard.plan_types import Notice
 from wizard.record import ADDRESS_COMMAND
@@ -334,7 +334,7 @@ def _mixed_gpus(nodes: list[Node], device: str) -> list[Notice]:
             kinds.setdefault(name, []).append(node.name)
     if len(kinds) < 2:
         return []
-    text = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
+    text = clauses(labelled(kind, ", ".join(names)) for kind, names in kinds.items())
     return [Notice("mixed_gpus", Severity.WARNING, _("The nodes have different GPUs; all run at the pace and with the memory of the smallest."), text)]
 
 

@@ -25,7 +25,7 @@ from wizard.cluster.types import (
 )
 from wizard.errors import BadInput
 from wizard.facts import Gpu, Severity
-from wizard.i18n import _, ngettext, sentence, sentences
+from wizard.i18n import _, labelled, ngettext, sentence, sentences
 from wizard.outputs.command import BASE_START_SECONDS, SLOW_READ_RATES, start_seconds
 from wizard.plan import plan as make_plan
 from wizard.plan.runtime import device_of, docker_objection
@@ -276,7 +276,7 @@ def _way_replicas(shape: _Shape, alone: Sized) -> tuple[Way, Sized]:
     if not entry.fits:
         told = ngettext("{n} servers do not fit {gpus} GPU", "{n} servers do not fit {gpus} GPUs", shape.gpus).format(n=copies, gpus=shape.gpus)
         entry, why = _too_many(shape, entry)
-        reason = f"{told}: {why}"
+        reason = labelled(told, why)
     return Way(REPLICAS, title, entry.fits, reason, entry, copies, needs, shared_gpus=min(copies, shape.gpus)), entry
 
 

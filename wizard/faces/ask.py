@@ -188,7 +188,7 @@ class _Walk:
 
     def _ask_value(self, question: Question) -> None:
         current = question.current(self.plan)
-        label = _(question.label) + (f" ({question.unit})" if question.unit else "")
+        label = bracketed(_(question.label), question.unit) if question.unit else _(question.label)
         self._explain(question)
         options = self._options(question)
         value: Value
@@ -463,8 +463,7 @@ class _Walk:
         from wizard.apply import State
 
         for change in changes:
-            title = f" ({change.spec.title})" if change.spec.title else ""
-            say(f"  {writing.state_word(change)}: {change.path}{title}")
+            say("  " + writing.change_head(change))
             for note in change.notes:
                 say(writing.wrapped(note, "    "))
         say()

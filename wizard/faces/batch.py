@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wizard import columns
 from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, writing
-from wizard.i18n import _, bracketed, clauses, listed, ngettext
+from wizard.i18n import _, bracketed, clauses, listed, ngettext, sentences
 from wizard.plain_text import printable
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def detect(args: argparse.Namespace) -> int:
 
             reasons = in_force(machine, recorded=inputs.is_recorded(args))[1]
             if reasons:
-                print("\n" + _("What your .wslconfig asks for is not in force.") + "\n" + printable(writing.wrapped(" ".join(reasons), "  ", "  ")))
+                print("\n" + _("What your .wslconfig asks for is not in force.") + "\n" + printable(writing.wrapped(sentences(*reasons), "  ", "  ")))
     return 0
 
 
@@ -398,10 +398,7 @@ def changes_text(changes: list[Change], plan: Plan) -> str:
     """Every file with its state and its diff."""
     parts = []
     for change in changes:
-        head = f"{writing.state_word(change)}: {change.path}"
-        if change.spec.title:
-            head += f" ({change.spec.title})"
-        parts.append(head + "\n" + writing.shown_diff(change, plan))
+        parts.append(writing.change_head(change) + "\n" + writing.shown_diff(change, plan))
         parts += [writing.wrapped(note, "  ", "- ") + "\n" for note in change.notes]
     return "\n".join(parts) + ("\n" if parts else "")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wizard import columns
 from wizard.errors import BadInput, WizardError
 from wizard.faces import batch, inputs, writing
-from wizard.i18n import _, bracketed, clauses, labelled, listed, ngettext, sentence, stopped
+from wizard.i18n import _, bracketed, clauses, labelled, listed, ngettext, sentence, sentences, stopped
 from wizard.plain_text import printable
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def load(args: argparse.Namespace) -> tuple[Session, Inventory]:
         raise BadInput(_("--machine names one machine, and the nodes name theirs. Leave one of them out."))
     known = next((n.host for n in inventory.nodes if n.host is not None), None)
     if inventory.nodes and known is None:
-        raise BadInput(_("No node's machine is known. {problems}").format(problems=" ".join(f"{p.title} {p.detail}" for p in inventory.problems)))
+        raise BadInput(_("No node's machine is known. {problems}").format(problems=sentences(*(part for p in inventory.problems for part in (p.title, p.detail)))))
     session, _plan = inputs.load_session(known or inputs.open_machine(args), args)
     return session, inventory
 

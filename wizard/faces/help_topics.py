@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from wizard.errors import BadInput
-from wizard.i18n import N_, _, sentences
+from wizard.i18n import N_, _, bracketed, sentences
 
 # What each command does, beside its options. Paragraphs end with a line end; lines that start with two spaces are
 # printed as they stand.
@@ -270,7 +270,7 @@ def _answers() -> str:
             continue
         lines += ["", _(step.title)]
         for question in step.questions:
-            unit = f" ({question.unit})" if question.unit else ""
+            unit = bracketed("", question.unit) if question.unit else ""
             how = (
                 _("cannot be given here: it is a secret") if question.secret else _kind(question.kind) + unit
             )

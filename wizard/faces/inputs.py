@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.regular_file import require_regular
 from wizard.session import (
     SECRET_ENV,
@@ -239,7 +239,7 @@ def check_answers(session: Session, plan: Plan, answers_file: str | None = None)
         # Only options that were set by hand can be refused: the wizard's own are held against the release before.
         for blocker in plan.blockers:
             if blocker.code in ("flag_refused", "bad_value"):
-                raise BadInput(f"{blocker.title} {blocker.detail}")
+                raise BadInput(sentences(blocker.title, blocker.detail))
     for key in sorted(session.answers.keys() & QUESTIONS.keys()):
         given = session.answers.get(key)
         assert given is not None

@@ -377,7 +377,7 @@ class _Screen:
         for key, value in repair.changed.items():
             self.say("  " + (_("{key}: decided anew").format(key=key) if value is None else f"{key} = {value}"))
         for change in repair.changes:
-            self.say(f"{writing.state_word(change)}: {change.path}\n" + writing.shown_diff(change, repair.plan).rstrip("\n"))
+            self.say(labelled(writing.state_word(change), change.path) + "\n" + writing.shown_diff(change, repair.plan).rstrip("\n"))
 
     def gave_up(self, result: Result) -> None:
         if result.outcome.state == "stopped":
@@ -591,7 +591,7 @@ def stop(args: argparse.Namespace) -> int:
     for kept in chosen:
         how = detach.stop(kept, host)
         left = left or how == "left"
-        print(printable(f"{kept.folder}: {stopped_words(how)}"))
+        print(printable(labelled(kept.folder, stopped_words(how))))
     return 1 if left else 0
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from wizard.errors import BadInput
 from wizard.faces import writing
-from wizard.i18n import _, bracketed
+from wizard.i18n import _, bracketed, labelled
 from wizard.plain_text import printable
 
 Check = Callable[[str], "str | None"]  # an error text for what was typed, or None
@@ -94,7 +94,7 @@ def _nobody_there() -> BadInput:
 
 def _asking(label: str, hint: str = "") -> str:
     """The label of a prompt with its end: a question mark, or a colon."""
-    return label + hint + ("" if label.endswith("?") and not hint else ":")
+    return label + hint if label.endswith(("?", "？")) and not hint else labelled(label + hint, "").rstrip()
 
 
 class Lines:
@@ -189,11 +189,13 @@ class Questionary:
             wrong = check(typed.strip())
             return True if wrong is None else wrong
 
-        question = self._q.text(label + ":", default=default, validate=validate, qmark="?", style=self._style)
+        question = self._q.text(_asking(label), default=default, validate=validate, qmark="?", style=self._style)
         return str(self._ask(question, label, key)).strip()
 
     def confirm(self, label: str, default: bool, key: str) -> bool:
-        question = self._q.confirm(label, default=default, qmark="?", style=self._style)
+        # The answer is shown in words that questionary takes from its own module, in English only.
+        vars(sys.modules["questionary.prompts.confirm"]).update(YES=_("Yes"), NO=_("No"))
+        question = self._q.confirm(label, default=default, qmark="?", style=self._style, instruction=_("(Y/n)") if default else _("(y/N)"))
         return bool(self._ask(question, label, key))
 
     def secret(self, label: str, check: Check, key: str) -> str:

@@ -94,6 +94,12 @@ def state_word(change: Change) -> str:
     return {"new": _("new"), "changed": _("changed"), "same": _("same")}[change.state.value]
 
 
+def change_head(change: Change) -> str:
+    """A file and what becomes of it, on one line."""
+    head = labelled(state_word(change), change.path)
+    return bracketed(head, change.spec.title) if change.spec.title else head
+
+
 def where_word(where: str) -> str:
     """Where commands are typed, for people; empty for this shell."""
     return {

@@ -250,7 +250,7 @@ def choices(found: tuple[Candidate, ...], limit: int = 60) -> tuple[Choice, ...]
         Choice(
             c.source,
             c.name,
-            c.note + (", " + _("{n} tokens").format(n=c.length) if c.length else ""),
+            listed([c.note, *([_("{n} tokens").format(n=c.length)] if c.length else [])]),
             c.against,
             c.source == best,
             False,

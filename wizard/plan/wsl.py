@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wizard.facts import SystemKind, Wsl
-from wizard.i18n import _, labelled
+from wizard.i18n import _, labelled, sentences
 from wizard.models.info import ModelInfo
 from wizard.outputs.wslconfig import WslAdvice, parse, tune, verify_in_force
 from wizard.plan.draft import Draft
@@ -110,7 +110,7 @@ def _judge_own_file(draft: Draft, wsl: Wsl, ram: int | None, cpus: int | None) -
     asked = {a.key: a.raw for a in parsed.accepted}
     reasons = verify_in_force(draft.machine, asked)
     if reasons:
-        draft.warn("wsl_not_in_force", _("What your .wslconfig asks for is not in force."), " ".join(reasons))
+        draft.warn("wsl_not_in_force", _("What your .wslconfig asks for is not in force."), sentences(*reasons))
 
 
 def _decide_size(

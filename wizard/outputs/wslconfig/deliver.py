@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from wizard.errors import WizardError
 from wizard.facts import Machine, SystemKind
-from wizard.i18n import _
+from wizard.i18n import _, labelled, listed, sentences
 from wizard.outputs.quoting import powershell_string
 from wizard.outputs.spec import FileSpec
 from wizard.outputs.wslconfig import keys
@@ -116,7 +116,7 @@ def shutdown_text(machine: Machine, running: Sequence[str] = ()) -> str:
     elif names:
         parts = [
             _("It ends every WSL distribution at once ({names}) with all that runs in them.").format(
-                names=", ".join(names)
+                names=listed(names)
             )
         ]
     else:
@@ -132,7 +132,7 @@ def shutdown_text(machine: Machine, running: Sequence[str] = ()) -> str:
     parts.append(
         _("Save open work first. Nothing on the disks is lost; the next start of WSL takes the new settings.")
     )
-    return " ".join(parts)
+    return sentences(*parts)
 
 
 def verify_in_force(machine: Machine, wanted: Mapping[str, str]) -> list[str]:
@@ -167,9 +167,9 @@ def verify_in_force(machine: Machine, wanted: Mapping[str, str]) -> list[str]:
         return reasons
     parsed = parse(wsl.wslconfig_bytes, "wslconfig", wsl.host_memory_bytes.value, wsl.host_logical_cpus.value)
     if not parsed.readable:
-        return [f"{where}: {parsed.problems[0].message}"]
+        return [labelled(where, parsed.problems[0].message)]
     if parsed.fatal is not None:
-        return [f"{where}: {parsed.fatal}"]
+        return [labelled(where, parsed.fatal)]
     reasons = [reason for key in missing for reason in _why(machine, parsed, key, wanted[key], where)]
     if not reasons:
         reasons.append(

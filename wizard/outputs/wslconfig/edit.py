@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from wizard import wsl_grammar as grammar
 from wizard.errors import BadInput, WizardError
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.parse import Parsed, parse, value_of
 from wizard.wsl_grammar import Entry, Fault, Item, Mode, Section
@@ -256,4 +256,4 @@ def _refusal(parsed: Parsed, key: keys.Key, value: str) -> str:
     text = _(
         "{key}={value} cannot be made to count in this file; put it right by hand, or start with a new file."
     ).format(key=key.name, value=value)
-    return f"{text} {where}".strip()
+    return sentences(text, where)
