@@ -66,6 +66,6 @@ def test_what_is_to_be_typed_next_in_english() -> None:
 
 
 @pytest.mark.usefixtures("chinese")
-def test_no_port_in_use_is_a_sentence_of_its_own() -> None:
-    assert summaries.ports_line(frozenset()) == "没有端口被占用"
-    assert summaries.ports_line(frozenset((22, 8000))) == "22, 8000"
+def test_ports_are_told_so_that_none_is_understood() -> None:
+    assert summaries.ports_line(frozenset()) == "均空闲"
+    assert summaries.ports_line(frozenset((22, 8000))) == "占用：22, 8000"

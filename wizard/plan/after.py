@@ -83,10 +83,12 @@ def network_steps(plan: Plan) -> list[Step]:
             Step(
                 _("Let clients in"),
                 (),
-                consequence=_(
-                    "This is a container: clients only reach port {port} if the container was started with -p {port}:{port}, at the address of the machine that it runs on."
-                ).format(port=port)
-                + f" {clients}",
+                consequence=sentences(
+                    _(
+                        "This is a container: clients only reach port {port} if the container was started with -p {port}:{port}, at the address of the machine that it runs on."
+                    ).format(port=port),
+                    clients,
+                ),
             )
         ]
     if machine.system.value != "wsl2" or machine.wsl is None:
@@ -146,9 +148,11 @@ def _windows_steps(plan: Plan, port: int, clients: str) -> list[Step]:
                     f"New-NetFirewallHyperVRule -Name {name} -DisplayName {rule} -Direction Inbound -VMCreatorId {vm} -Protocol TCP -LocalPorts {port}",
                 ),
                 "powershell-admin",
-                _("Other machines then reach the server at the address of Windows.")
-                + f" {clients} "
-                + _back(f"Remove-NetFirewallHyperVRule -Name {name}"),
+                sentences(
+                    _("Other machines then reach the server at the address of Windows."),
+                    clients,
+                    _back(f"Remove-NetFirewallHyperVRule -Name {name}"),
+                ),
             )
         ]
     if plan.runtime == "docker" and machine.docker.is_desktop.value:
@@ -158,9 +162,11 @@ def _windows_steps(plan: Plan, port: int, clients: str) -> list[Step]:
                 _("Open the Windows firewall"),
                 (firewall,),
                 "powershell-admin",
-                _("Docker Desktop publishes the port on Windows; only the firewall is in the way.")
-                + f" {clients} "
-                + _back(f"Remove-NetFirewallRule -DisplayName {rule}"),
+                sentences(
+                    _("Docker Desktop publishes the port on Windows; only the firewall is in the way."),
+                    clients,
+                    _back(f"Remove-NetFirewallRule -DisplayName {rule}"),
+                ),
             )
         ]
     proxy = f"listenaddress=0.0.0.0 listenport={port}"
@@ -173,13 +179,15 @@ def _windows_steps(plan: Plan, port: int, clients: str) -> list[Step]:
                 firewall,
             ),
             "powershell-admin",
-            _(
-                "The address of WSL2 changes with every start of it: type the first two lines again after a restart."
-            )
-            + f" {clients} "
-            + _back(
-                f"netsh interface portproxy delete v4tov4 {proxy}",
-                f"Remove-NetFirewallRule -DisplayName {rule}",
+            sentences(
+                _(
+                    "The address of WSL2 changes with every start of it: type the first two lines again after a restart."
+                ),
+                clients,
+                _back(
+                    f"netsh interface portproxy delete v4tov4 {proxy}",
+                    f"Remove-NetFirewallRule -DisplayName {rule}",
+                ),
             ),
         )
     ]

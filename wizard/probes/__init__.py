@@ -119,7 +119,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe("python", N_("Python and uv"), python.probe, summaries.python_line, _no_python),
     Probe("vllm", N_("Installed vLLM"), vllm.probe, summaries.vllm_line, lambda host, why: (), found=bool),
-    Probe("ports", N_("Ports in use"), ports.probe, summaries.ports_line, lambda host, why: frozenset()),
+    Probe("ports", N_("Ports"), ports.probe, summaries.ports_line, lambda host, why: frozenset()),
 )
 
 # Name to label (translate it with ``_`` where it is shown), in the order in which a list shows them.

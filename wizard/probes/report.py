@@ -71,7 +71,7 @@ def _facts(machine: Machine) -> list[tuple[str, str]]:
     rows.append((_("Python"), summaries.python_line(machine.python)))
     rows.append((_("vLLM"), summaries.vllm_line(machine.vllm)))
     rows += [(_("Disk"), line) for line in _disk_lines(machine)]
-    rows.append((_("Ports in use"), summaries.ports_line(machine.used_ports)))
+    rows.append((_("Ports"), summaries.ports_line(machine.used_ports)))
     return rows
 
 

@@ -151,6 +151,6 @@ def vllm_line(found: tuple[VllmInstall, ...]) -> str:
 
 def ports_line(found: frozenset[int]) -> str:
     if not found:
-        return _("none is in use")
+        return _("none in use")
     shown = sorted(found)[:8]
-    return ", ".join(str(p) for p in shown) + (" ..." if len(found) > len(shown) else "")
+    return _("in use: {ports}").format(ports=", ".join(str(p) for p in shown) + (" ..." if len(found) > len(shown) else ""))

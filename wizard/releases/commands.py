@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard import columns
 from wizard.errors import BadInput, WizardError
-from wizard.i18n import _, ngettext
+from wizard.i18n import _, bracketed, labelled, listed, ngettext
 
 if TYPE_CHECKING:
     import argparse
@@ -227,12 +227,17 @@ def _print_release(release: Release, data: dict[str, Any]) -> None:
         (_("tool-call parsers"), release.tool_parsers),
         (_("reasoning parsers"), release.reasoning_parsers),
     ):
-        lines.append(f"  {title}: {' '.join(values) or '-'}")
+        lines.append("  " + labelled(title, " ".join(values) or "-"))
     count = len(release.architectures)
     lines.append(
-        "  " + ngettext("{n} model architecture", "{n} model architectures", count).format(n=count)
-        + ", " + ngettext("{n} environment variable", "{n} environment variables", len(release.env)).format(n=len(release.env))
-    )  # fmt: skip
+        "  "
+        + listed(
+            (
+                ngettext("{n} model architecture", "{n} model architectures", count).format(n=count),
+                ngettext("{n} environment variable", "{n} environment variables", len(release.env)).format(n=len(release.env)),
+            )
+        )
+    )
     lines += ["", _("Options of vllm serve:")]
     print("\n".join(lines))
     for option in release.options:
@@ -247,7 +252,7 @@ def describe_option(option: Option) -> str:
     elif option.kind != "flag":
         text += f" <{option.kind}>"
     if option.default not in (None, [], {}, ""):
-        text += _(" (default {default})").format(default=json.dumps(option.default))
+        text = bracketed(text, _("default {default}").format(default=json.dumps(option.default)))
     return text + (_(" [deprecated]") if option.deprecated else "")
 
 
