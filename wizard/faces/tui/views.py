@@ -21,7 +21,8 @@ from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, pad
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, Toggle, glyphs_of
-from wizard.i18n import N_, _, ngettext
+from wizard.i18n import N_, _, clauses, listed, ngettext
+from wizard.models.words import origin_words, quant_words
 from wizard.steps import Step, nothing_runs_here
 
 if TYPE_CHECKING:
@@ -348,14 +349,14 @@ class ModelView(StepView):
         if model.parameters:
             facts.append(_("{n:.1f} billion parameters").format(n=model.parameters / 1e9))
         if model.quantization:
-            facts.append(model.quant_detail or model.quantization)
+            facts.append(quant_words(model.quant_detail or model.quantization))
         elif model.dtype:
             facts.append(model.dtype)
         if model.max_model_len:
             facts.append(_("context {n:,}").format(n=model.max_model_len))
         if len(model.modalities) > 1:
             facts.append(" + ".join(model.modalities))
-        parts: list[Part] = [("\n" + (model.repo_id or model.source), BOLD), ("\n" + ", ".join(facts), DIM)]
+        parts: list[Part] = [("\n" + (model.repo_id or model.source), BOLD), ("\n" + listed(facts), DIM)]
         reason = plan.reason("model")
         if reason:
             parts.append(("\n" + reason, DIM))
@@ -381,13 +382,6 @@ class ModelEntry:
     slow: bool = False  # it lies on a slow mount
 
 
-_ORIGINS = {
-    "huggingface": N_("HF cache"),
-    "modelscope": N_("ModelScope"),
-    "lmstudio": N_("LM Studio"),
-    "folder": N_("folder"),
-    "gguf": N_("GGUF file"),
-}
 _MOUNTS = {
     "windows-drive": N_("slow: Windows drive"),
     "network": N_("slow: network drive"),
@@ -406,7 +400,7 @@ def model_entries(plan: Plan, so_far: Sequence[FoundModel] | None = None) -> lis
         if model.is_adapter:
             continue
         choice = by_value.get(model.path)
-        where = _(_MOUNTS[model.mount_kind]) if model.mount_kind in _MOUNTS else _(_ORIGINS.get(model.origin, model.origin))
+        where = _(_MOUNTS[model.mount_kind]) if model.mount_kind in _MOUNTS else origin_words(model.origin)
         trouble = model.problem or (choice.against if choice is not None else "")
         entries.append(
             ModelEntry(
@@ -553,7 +547,7 @@ def move_content(view: MoveView, glyphs: Glyphs, width: int) -> Content:
         if p.eta_s is not None and view.state == "running":
             told.append(_("{time} left").format(time=text.duration(p.eta_s)))
         told.append(_("file {n} of {total}").format(n=min(p.files_done + 1, p.files_total), total=p.files_total))
-        lines.append(Content.styled(", ".join(told), TEXT))
+        lines.append(Content.styled(listed(told), TEXT))
     words = {
         "idle": "",
         "preparing": _("Looking at what is to be copied") + glyphs.ellipsis,
@@ -890,7 +884,7 @@ def change_drawer(change: Any, width: int, view: Widget) -> Any:
         word, style = _STATES[change.state.value]
         name_width = min(width, max(12, room - 14))
         name = text.clip_left(short_path(change), name_width, glyphs.ellipsis)
-        told = (_("secret, mode 0600; ") if change.spec.secret else "") + change.spec.title
+        told = clauses([_("secret, mode 0600"), change.spec.title]) if change.spec.secret else change.spec.title
         parts: list[Part] = [
             ((glyphs.cursor if cursor else " ") + " ", ACCENT),
             (pad(name, name_width, glyphs.ellipsis), f"bold {ACCENT}" if cursor else TEXT),
