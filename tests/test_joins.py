@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from textual.widgets import TextArea
 
+from tests.faces.tui_play import app_on, ready, until
 from wizard import i18n
-from wizard.faces import writing
+from wizard.faces import launching, writing
+from wizard.faces.tui.paste import PasteDialog
+from wizard.faces.tui.widgets import Panel
+from wizard.launch.record import Record
 from wizard.models.words import origin_words, quant_words
 from wizard.plan_types import Step
 from wizard.probes import summaries
@@ -69,3 +75,27 @@ def test_what_is_to_be_typed_next_in_english() -> None:
 def test_ports_are_told_so_that_none_is_understood() -> None:
     assert summaries.ports_line(frozenset()) == "均空闲"
     assert summaries.ports_line(frozenset((22, 8000))) == "占用：22, 8000"
+
+
+def test_a_server_without_a_kept_address_is_told_by_its_port() -> None:
+    kept = Record("1", "/home/user/vllm", "script", "m", 8391, 0.0, "serving")
+    assert launching.address_words(kept) == "port 8391"
+    assert launching.address_words(replace(kept, url="http://127.0.0.1:8391")) == "http://127.0.0.1:8391/v1"
+
+
+@pytest.mark.usefixtures("chinese")
+async def test_a_pasted_command_is_judged_in_chinese() -> None:
+    app = app_on("wsl2-rtx4090-desktop")
+    async with app.run_test(size=(100, 36)) as pilot:
+        await ready(app, pilot)
+        app.walk_screen.open_paste()
+        await until(pilot, lambda: isinstance(app.screen, PasteDialog))
+        await pilot.pause()
+        app.screen.query_one("#paste-text", TextArea).text = "vllm serve m --attention-backend fastest"
+        await pilot.press("tab")
+        assert isinstance(app.screen, PasteDialog)
+        app.screen.check()
+        await pilot.pause()
+        told = str(app.screen.query_one("#paste-report", Panel).visual)
+        assert "随后无法启动" in told
+        assert "值有误。vLLM" in told

@@ -452,7 +452,7 @@ def current_line(launch: Launch) -> str:
     return text
 
 
-def _address(kept: Any) -> str:
+def address_words(kept: Record) -> str:
     """Where a server is asked; only its port where no address was kept."""
     return f"{kept.url}/v1" if kept.url else _("port {port}").format(port=kept.port)
 
@@ -561,7 +561,7 @@ def status(args: argparse.Namespace) -> int:
     words = {"serving": _("serving"), "starting": _("starting"), "failed": _("failed"), "stopped": _("stopped")}
     for kept, state in rows if not args.json else ():
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.started))
-        print(printable(f"{columns.pad(words[state], 10)} {kept.name or '-'}  {_address(kept)}  {kept.how}  {since}\n           {kept.folder}"))
+        print(printable(f"{columns.pad(words[state], 10)} {kept.name or '-'}  {address_words(kept)}  {kept.how}  {since}\n           {kept.folder}"))
         last = kept.attempts[-1] if kept.attempts else None
         if state == "failed" and last is not None and last.title:
             print(printable(f"           {last.title}"))
