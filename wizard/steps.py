@@ -810,9 +810,15 @@ def set_answer(session: Session, plan: Plan, key: str, text: str, layer: Layer =
     release = plan.release
     known: list[str] = sorted(QUESTIONS)
     if release is not None:
+        from wizard.releases.parse import switch_text
+
+        flag = "--" + name.replace("_", "-")
         for option in release.options:
-            if option.dest == name or ("--" + name.replace("_", "-")) in option.flags:
+            if option.dest == name:
                 return session.answer(option.dest, text, layer)
+        for option in release.options:
+            if flag in option.flags:
+                return session.answer(option.dest, switch_text(option, flag, text), layer)
         known += sorted(o.dest for o in release.options)
     import difflib
 

@@ -385,7 +385,7 @@ class _Judge:
         if value not in ("true", "false", "1", "0", "yes", "no"):
             return None
         on = value in ("true", "1", "yes")
-        off = negative_of(option) or _inverse(option)
+        off = negative_of(option)
         right = argument.flag if on else off
         piece.words, piece.changed = [right] if right else [], True
         return ArgProblem(
@@ -781,10 +781,6 @@ def _after(version: str | None) -> str | None:
     if version is None:
         return None
     return next((v for v in releases.versions() if releases.version_key(v) > releases.version_key(version)), None)
-
-
-def _inverse(option: Option) -> str | None:
-    return next((f for f in option.flags if f.startswith("--disable-")), None)
 
 
 def _machine_conditions(machine: Machine) -> set[str]:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput
 from wizard.i18n import _
+from wizard.releases.parse import switch_text
 
 if TYPE_CHECKING:
     from wizard.apply import Change
     from wizard.diagnose.engine import Diagnosis, Finding, Fix
     from wizard.host import Host
     from wizard.plan_types import Plan
+    from wizard.releases.types import Option
     from wizard.session import Session
 
 MAX_STARTS = 3
@@ -103,22 +105,20 @@ def _answers_of(fix: Fix, plan: Plan) -> dict[str, Any]:
     """The answers that a fix changes; {} when it is nothing that answers can say (a command, a driver)."""
     out: dict[str, Any] = {}
     for flag, value in fix.flags.items():
-        dest = _dest(flag, plan)
-        if dest is None:
+        option = _option(flag, plan)
+        if option is None:
             return {}
-        key = "limit_" + flag.rpartition(".")[2] + "s" if flag.startswith("--limit-mm-per-prompt.") else dest
-        out[key] = None if value is None else "true" if value is True else str(value)
+        key = "limit_" + flag.rpartition(".")[2] + "s" if flag.startswith("--limit-mm-per-prompt.") else option.dest
+        out[key] = None if value is None else switch_text(option, flag, "true" if value is True else str(value))
     for name, text in fix.env.items():
         out[f"env.{name}"] = "" if text is None else str(text)
     return out
 
 
-def _dest(flag: str, plan: Plan) -> str | None:
+def _option(flag: str, plan: Plan) -> Option | None:
     word = flag.partition("=")[0]
-    for option in plan.release.options if plan.release is not None else ():
-        if word in option.flags or word.partition(".")[0] in option.flags:
-            return option.dest
-    return None
+    options = plan.release.options if plan.release is not None else ()
+    return next((o for o in options if word in o.flags or word.partition(".")[0] in o.flags), None)
 
 
 def _special(finding: Finding, session: Session, plan: Plan, host: Host) -> list[tuple[str, dict[str, Any]]]:

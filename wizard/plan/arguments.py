@@ -14,10 +14,12 @@ from wizard.models.info import ModelInfo
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
 from wizard.plan import values
+from wizard.plan.adapters import known_adapters, last_part
 from wizard.plan.draft import Draft
 from wizard.plan.intents import Intent
 from wizard.plan.sizing import CPU_SPACE, MOST_LORA_SLOTS, OPTION_KEYS, Bed, Sized, text_of
 from wizard.plan_types import FlagRow
+from wizard.releases.parse import NO, YES, negative_of, switches_off
 from wizard.releases.types import ImageInfo, KnownFault, Option, Release
 from wizard.session import SECRET_KEYS, Session, Value
 
@@ -162,7 +164,7 @@ def build(
         for dest, (_host, place) in placed.items():
             inside[dest] = replace(inside[dest], values=(place,))
     container_argv = (container_model, *(w for item in inside.values() for w in (item.flag, *item.values)))
-    return Arguments(model, argv, command.env, container_argv, env_inside, tuple(mounts), _rows(command))
+    return Arguments(model, argv, command.env, container_argv, env_inside, tuple(mounts), _rows(command, lora))
 
 
 def _placed(draft: Draft, info: ModelInfo, host_path: str | None) -> tuple[str, list[tuple[str, str, bool]]]:
@@ -172,7 +174,7 @@ def _placed(draft: Draft, info: ModelInfo, host_path: str | None) -> tuple[str, 
     compiled = (f"{home}/.cache/vllm", CONTAINER_VLLM_CACHE, False)
     if host_path is None:
         return info.source, [(cache, CONTAINER_HF_CACHE, False), compiled]
-    from wizard.plan import entry_of, last_part
+    from wizard.plan import entry_of
 
     root, inside = entry_of(host_path)
     if _SPLIT_GGUF.search(root) and root.count("/") > 1:
@@ -215,7 +217,7 @@ def memory_settings(
         if found is None or found.dest in OWN_DESTS:
             return
         value = values[0] if values else inline
-        if name.startswith("--no-") and found.kind in ("flag", "optional_flag"):
+        if switches_off(found, name):
             value = "false"
         out[found.dest + name[len(name.split(".")[0]) :] if "." in name else found.dest] = value or "true"
 
@@ -409,9 +411,7 @@ def lora_rank(
     draft: Draft, info: ModelInfo, lora: tuple[tuple[str, str], ...], release: Release
 ) -> tuple[int | None, str, int | None]:
     """(the rank to make room for, why, the highest of the adapters); None where the release has none so high."""
-    from wizard.plan import adapters_for
-
-    known = {a.path: a for a in adapters_for(draft.session, info)}
+    known = known_adapters(draft.session, info)
     ranks = [known[path].rank if path in known else None for _name, path in lora]
     highest = max((r for r in ranks if r), default=None)
     wanted = next((r for r in LORA_RANKS if r >= (highest or 64)), LORA_RANKS[-1])
@@ -602,12 +602,14 @@ def _extra(command: Command, draft: Draft, extra: Mapping[str, Value]) -> None:
                 else str(value)
             )
         )
-        if option.kind in ("flag", "optional_flag") and text.lower() in ("true", "yes", "on", "1", ""):
+        if option.kind in ("flag", "optional_flag") and text.lower() in YES:
             command.put(dest, (), _("chosen by you"), source)
-        elif option.kind in ("flag", "optional_flag") and text.lower() in ("false", "no", "off", "0"):
-            twin = next((f for f in option.flags if f.startswith("--no-")), None)
+        elif option.kind in ("flag", "optional_flag") and text.lower() in NO:
+            twin = negative_of(option)
             if twin is not None:
                 command.put(dest, (), _("chosen by you"), source, twin)
+            elif option.action == "StoreBoolean":
+                command.put(dest, ("false",), _("chosen by you"), source)
             else:
                 command.drop(dest)
                 draft.settle(dest, False, _("chosen by you"), source)
@@ -652,7 +654,7 @@ def _verify(draft: Draft, argv: tuple[str, ...], release: Release, extra: Mappin
         )
 
 
-def _rows(command: Command) -> tuple[FlagRow, ...]:
+def _rows(command: Command, lora: tuple[tuple[str, str], ...]) -> tuple[FlagRow, ...]:
     """The single flags that the flags step lists: those with a meaning in our words, that the release has."""
     from wizard.releases.help import HELP
 
@@ -664,6 +666,9 @@ def _rows(command: Command) -> tuple[FlagRow, ...]:
             continue
         item = command.items.get(dest)
         value = None if item is None else (" ".join(item.values) if item.values else item.flag)
+        if item is not None and dest == "lora_modules":
+            # What is edited is the place on this machine, not the one inside a container.
+            value = " ".join(f"{name}={path}" for name, path in lora) or value
         rows.append(
             FlagRow(
                 dest=dest,

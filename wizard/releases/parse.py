@@ -602,9 +602,41 @@ def _dotted_values(argument: Argument, option: Option, release: Release) -> list
     return [json.dumps(nested)]
 
 
+# From 0.33 on every switch called the one has the other as its opposite.
+_OPPOSITES = (("--enable-", "--disable-"), ("--disable-", "--enable-"))
+
+
+def switches_off(option: Option, spelling: str) -> bool:
+    """Whether this spelling of a switch is its opposite: "--no-enable-lora", "--disable-lora" of ``--enable-lora``."""
+    if option.kind not in ("flag", "optional_flag"):
+        return False
+    flag = normal_spelling(spelling.partition("=")[0])
+    if flag not in option.flags:  # a prefix of one, or of several that mean the same
+        flag = next((f for f in option.flags if f.startswith(flag)), option.flag)
+    if flag == option.flag:
+        return False
+    if flag.startswith("--no-"):
+        return "--" + flag[len("--no-") :] in option.flags
+    return any(flag.startswith(ours) and theirs + flag[len(ours) :] == option.flag for ours, theirs in _OPPOSITES)
+
+
 def negative_of(option: Option) -> str | None:
-    """The spelling that turns a flag off: "--no-enable-lora"."""
-    return next((flag for flag in option.flags if flag.startswith("--no-")), None)
+    """The spelling that turns a switch off, "--no-enable-lora"; None where the release has none."""
+    return next((flag for flag in option.flags if switches_off(option, flag)), None)
+
+
+def switch_text(option: Option, spelling: str, text: str) -> str:
+    """What ``text`` ("true", "no", ...) said of this spelling of a switch says of the option itself: of an opposite the
+    contrary. Other texts, and those of other options, stay as they are."""
+    word = text.strip().lower()
+    if word not in (*YES, *NO) or not switches_off(option, spelling):
+        return text
+    return "false" if word in YES else "true"
+
+
+# How an answer or a configuration file spells that a switch is on, or off.
+YES = ("true", "yes", "on", "1", "")
+NO = ("false", "no", "off", "0")
 
 
 def unknown_flag(argument: Argument, release: Release) -> ArgProblem:

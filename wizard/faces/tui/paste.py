@@ -30,7 +30,6 @@ MODEL_DESTS = frozenset({"model_tag", "model"})
 WHY_LEFT_OUT = {
     "api_key": N_("a secret: give it on the step “Access”"),
     "hf_token": N_("a secret: give it on the step “Access”"),
-    "host": N_("who may reach the server is asked on the step “Access”"),
 }
 
 
@@ -172,7 +171,7 @@ def answers_of(plan: Plan, argv: Sequence[str]) -> tuple[dict[str, Value], list[
 
     The model is not among them (see ``copy_here``), and secrets are never taken from a command line.
     """
-    from wizard.releases.parse import take_apart
+    from wizard.releases.parse import switch_text, take_apart
 
     answers: dict[str, Value] = {}
     left: list[LeftOut] = []
@@ -188,9 +187,11 @@ def answers_of(plan: Plan, argv: Sequence[str]) -> tuple[dict[str, Value], list[
         if option.dest in WHY_LEFT_OUT:
             left.append(LeftOut(argument.flag, _(WHY_LEFT_OUT[option.dest])))
             continue
-        value = " ".join(argument.values)
-        if not argument.values:
-            value = "false" if argument.flag.startswith("--no-") else "true"
+        if option.dest == "host" and len(argument.values) == 1:
+            answers.update(_who_may_reach(plan, argument.values[0]))
+            continue
+        # A switch is taken by its own name, whichever of its spellings was pasted.
+        value = switch_text(option, argument.flag, " ".join(argument.values) or "true")
         try:
             given = set_answer(plan.session, plan, option.dest, value, Layer.USER).answers.get(option.dest)
         except BadInput as error:
@@ -203,6 +204,21 @@ def answers_of(plan: Plan, argv: Sequence[str]) -> tuple[dict[str, Value], list[
         elif given is not None:
             answers[option.dest] = given[0]
     return answers, left
+
+
+def _who_may_reach(plan: Plan, host: str) -> dict[str, Value]:
+    """What the address that a command listens on says of the step “Access”."""
+    import ipaddress
+
+    try:
+        address = ipaddress.ip_address(host)
+        local, ordinary = address.is_loopback, address.is_unspecified or address.is_loopback
+    except ValueError:
+        local = ordinary = host == "localhost"
+    answers: dict[str, Value] = {"access": "local" if local else "network"}
+    if not ordinary or plan.session.answers.get("host") is not None:
+        answers["host"] = host
+    return answers
 
 
 def copy_here(session: Session, source: str) -> str:
