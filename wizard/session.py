@@ -6,6 +6,8 @@ one. Secrets are held apart from the answers, so that no answers file, JSON or l
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -132,6 +134,9 @@ class Session:
         default_factory=dict, repr=False
     )  # proxies, HF_ENDPOINT, HF_HOME ...
     calibrations: Calibrations = field(default_factory=_nothing_measured)  # memory measured on this machine
+    # LoRA adapters that answers name, by path: as read, or None where none lies there. See ``look_at_adapters``.
+    named_adapters: Mapping[str, LoraAdapter | None] = field(default_factory=dict)
+    host: Host | None = field(default=None, repr=False, compare=False)  # what the facts were read from
 
     def answer(self, key: str, value: Value, layer: Layer = Layer.USER) -> Session:
         return replace(self, answers=self.answers.with_value(key, value, layer))
@@ -178,13 +183,14 @@ def gather(
         answers=answers,
         environment={k: host.env[k] for k in KEPT_ENVIRONMENT if k in host.env},
         calibrations=load_all(host),
+        host=host,
     )
     if scan:
         session = find_models(session, host, cancelled=cancelled)
     wanted = answers.get("model")
     if wanted is not None:
         session = look_at_model(session, host, str(wanted[0]))
-    return session
+    return look_at_adapters(session)
 
 
 def find_models(
@@ -259,6 +265,58 @@ def look_at_model(session: Session, host: Host, source: str) -> Session:
     return session.with_model(source, from_published(source) or unknown)
 
 
+def look_at_adapters(session: Session) -> Session:
+    """The session knowing the LoRA adapters that its answers name by a path; itself where it knows them all."""
+    if session.host is None:
+        return session
+    named: dict[str, LoraAdapter | None] = {}
+    for key in ("lora_adapters", "lora_modules"):
+        given = session.answers.get(key)
+        for path in lora_paths(given[0], session.machine.home) if given is not None else ():
+            if path not in session.named_adapters:
+                from wizard.models.inspect import read_adapter
+
+                named[path] = read_adapter(session.host, path)
+    return replace(session, named_adapters={**session.named_adapters, **named}) if named else session
+
+
+def lora_paths(value: Value, home: str) -> tuple[str, ...]:
+    """The full paths of this machine that adapters are named by, ``~`` replaced; others are repository ids."""
+    paths = []
+    for word in lora_words(value):
+        if word.startswith("{"):
+            try:
+                path = str(json.loads(word).get("path") or "")
+            except ValueError:
+                continue
+        else:
+            path = word.partition("=")[2]
+        paths.append(expand(path.strip(), home))
+    return tuple(p for p in paths if p.startswith("/") and "\0" not in p)
+
+
+def lora_words(value: Value) -> tuple[str, ...]:
+    """The adapters of an answer one by one, each name=path or a JSON object: divided as people and vLLM do it."""
+    if isinstance(value, (tuple, list)):
+        return tuple(word for item in value for word in lora_words(item))
+    text = str(value).strip()
+    if text[:1] in ("{", "["):
+        decoder, objects, at = json.JSONDecoder(), [], 0
+        while at < len(text):
+            if text[at] in "[], \t\n":
+                at += 1
+                continue
+            try:
+                found, at = decoder.raw_decode(text, at)
+            except ValueError:
+                return (text,)
+            objects.append(found)
+        return tuple(json.dumps(o) if isinstance(o, dict) else str(o) for o in objects)
+    words = [w.strip() for w in text.split(",") if w.strip()]
+    # A blank divides only where a name=path begins behind it: paths may hold blanks.
+    return tuple(part for word in words for part in re.split(r"\s+(?=[\w.-]+=)", word))
+
+
 def looks_like_path(source: str) -> bool:
     return (
         source.startswith(("/", "~", "./", "../"))
@@ -269,8 +327,6 @@ def looks_like_path(source: str) -> bool:
 
 
 def is_repo_id(source: str) -> bool:
-    import re
-
     return re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", source) is not None and ".." not in source
 
 

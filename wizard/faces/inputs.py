@@ -161,7 +161,7 @@ def load_session(
     from dataclasses import replace
 
     from wizard.plan import plan as make_plan
-    from wizard.session import gather
+    from wizard.session import gather, look_at_adapters
 
     answers = answers_from(args)
     loose = {
@@ -181,6 +181,9 @@ def load_session(
             for key, value in table.items():
                 session = set_answer(session, plan, key, as_text(value), layer)
         plan = make_plan(session)
+    looked = look_at_adapters(session)
+    if looked is not session:
+        session, plan = looked, make_plan(looked)
     check_answers(session, plan, args.answers)
     check_paths(host, session, plan)
     return session, plan
@@ -189,18 +192,18 @@ def load_session(
 def check_paths(host: Host, session: Session, plan: Plan) -> None:
     """Raise BadInput for the first LoRA adapter or file of an option that was named and is not there."""
     from wizard.plan import values
-    from wizard.session import expand
+    from wizard.session import lora_paths
 
     home = plan.machine.home
-    given = session.answers.get("lora_adapters")
-    for item in given[0] if given is not None and isinstance(given[0], tuple) else ():
-        path = expand(item.partition("=")[2].strip(), home)
-        if path.startswith("/") and _is_missing(host, path):
-            raise BadInput(
-                _("{key}: there is no folder {path}. Give the folder that holds adapter_config.json.").format(
-                    key="lora_adapters", path=path
+    for key in ("lora_adapters", "lora_modules"):
+        given = session.answers.get(key)
+        for path in lora_paths(given[0], home) if given is not None else ():
+            if _is_missing(host, path):
+                raise BadInput(
+                    _("{key}: there is no folder {path}. Give the folder that holds adapter_config.json.").format(
+                        key=key, path=path
+                    )
                 )
-            )
     for key in sorted(session.answers.keys() & values.PATHS):
         found = session.answers.get(key)
         named = values.path_of(key, as_text(found[0]), home) if found is not None else None

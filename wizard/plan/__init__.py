@@ -12,10 +12,11 @@ from wizard.fit import ways_out
 from wizard.fit_layout import layout_of, tp_problem
 from wizard.fit_types import FitResult
 from wizard.i18n import _, clauses, labelled, sentence, sentences
-from wizard.models.info import LoraAdapter, ModelInfo
+from wizard.models.info import ModelInfo
 from wizard.models.move_place import own_name, place_in
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
+from wizard.plan.adapters import adapters_for, choose_adapters, known_adapters, last_part
 from wizard.plan.after import next_steps
 from wizard.plan.arguments import LORA_RANKS, Arguments, build, lora_rank, memory_settings, recipe_part
 from wizard.plan.choose_model import (
@@ -78,7 +79,7 @@ def _plan(session: Session) -> Plan:
     info, recipe, _found = _choose_model(draft, bed, needs)
     if info is None:
         return _unserved(draft, device, runtime)
-    lora = _lora_adapters(draft, info)
+    lora = choose_adapters(draft, info)
     intent = _intent(draft, info, bool(lora))
     if intent.key == "lora" and not lora:
         draft.warn(
@@ -392,21 +393,6 @@ def _unserved(draft: Draft, device: str, runtime: str, info: ModelInfo | None = 
     )
 
 
-def adapters_for(session: Session, info: ModelInfo) -> tuple[LoraAdapter, ...]:
-    """The adapters that were made for this model: those that lie in it, and those that name it as their base."""
-    names = {
-        (info.repo_id or "").lower(),
-        last_part(info.source).lower(),
-        last_part(info.repo_id or "").lower(),
-    } - {""}
-    beside = {a.path: a for a in info.lora_adapters}
-    for adapter in session.adapters:
-        base = (adapter.base_model or "").lower()
-        if base and (base in names or last_part(base) in names):
-            beside.setdefault(adapter.path, adapter)
-    return tuple(beside.values())
-
-
 def _words(draft: Draft, info: ModelInfo, lora: tuple[tuple[str, str], ...]) -> list[str]:
     """Conditions of known faults that follow from the answers and the adapters."""
     out = []
@@ -414,41 +400,13 @@ def _words(draft: Draft, info: ModelInfo, lora: tuple[tuple[str, str], ...]) -> 
         given = draft.session.answers.get(key)
         if given is not None:
             out.append(f"{key}:{given[0]}")
-    paths = {path for _name, path in lora}
-    if any(a.touches_experts for a in adapters_for(draft.session, info) if a.path in paths):
+    known = known_adapters(draft.session, info)
+    if any(known[path].touches_experts for _name, path in lora if path in known):
         out.append("lora_experts")
     expert = draft.session.answers.get("enable_expert_parallel")
     if expert is not None and str(expert[0]).lower() not in ("false", "no", "0", "off"):
         out.append("expert_parallel")
     return out
-
-
-def _lora_adapters(draft: Draft, info: ModelInfo) -> tuple[tuple[str, str], ...]:
-    """(name, path) of the adapters to load."""
-    fitting = adapters_for(draft.session, info)
-    proposed = tuple(f"{a.name}={a.path}" for a in fitting)
-    if info.task != "generate":
-        return ()
-    intent = draft.session.answers.get("intent")
-    offered = proposed if intent is None or intent[0] == "lora" else ()
-    reason = (
-        _("found on this machine, made for this model")
-        if proposed
-        else _("no adapter was found for this model")
-    )
-    picked = draft.decide("lora_adapters", offered, reason, source="detected")
-    out = []
-    for item in picked if isinstance(picked, tuple) else ():
-        name, sep, path = item.partition("=")
-        if not sep or not name.strip() or not path.strip():
-            draft.block(
-                "bad_answer",
-                _("The answer “{key}” cannot be “{value}”.").format(key="lora_adapters", value=item),
-                _("Write each adapter as name=path."),
-            )
-            continue
-        out.append((name.strip(), expand(path.strip(), draft.machine.home)))
-    return tuple(out)
 
 
 def _intent(draft: Draft, info: ModelInfo, lora: bool) -> Intent:
@@ -468,8 +426,9 @@ def _intent(draft: Draft, info: ModelInfo, lora: bool) -> Intent:
             return None
         return _("This model can be set up for: {names}.").format(names=", ".join(names))
 
+    found = bool(adapters_for(draft.session, info))
     reason = {
-        "lora": _("adapters for this model were found"),
+        "lora": _("adapters for this model were found") if found else _("LoRA adapters are named"),
         "image_only": _("the model sees; without video the start needs far less memory"),
         "embedding": _("the model makes vectors"),
     }.get(proposed.key, _("the most common use"))
@@ -523,11 +482,6 @@ def _move(draft: Draft, info: ModelInfo) -> tuple[MovePlanHint | None, str | Non
             (f"vllm-wizard move {root}",),
         )
     return hint, (destination + inside if wanted else path)
-
-
-def last_part(path: str) -> str:
-    """The name at the end of a path of the machine (which need not be a path of this one)."""
-    return path.rstrip("/").rsplit("/", 1)[-1]
 
 
 def entry_of(path: str) -> tuple[str, str]:

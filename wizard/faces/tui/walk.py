@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard.facts import Severity
-from wizard.session import Answers, Layer, Secrets, Session, Value
+from wizard.session import Answers, Layer, Secrets, Session, Value, look_at_adapters
 from wizard.steps import MACHINE, QUESTIONS, USUAL_STEPS, Question, Step, asked, set_answer, visible_steps
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Walk:
     def _replan(self) -> None:
         if self.session is None:
             return
+        self.session = look_at_adapters(self.session)
         new = self._plan(self.session)
         if self.plan is not None and new.argv != self.plan.argv:
             self.before = self.plan
