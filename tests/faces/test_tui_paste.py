@@ -113,7 +113,7 @@ def test_a_pasted_address_says_who_may_reach_the_server(host: str, answers: dict
 
 
 def test_an_address_given_before_gives_way_to_a_pasted_one() -> None:
-    session, plan = on_release("0.33.0")
+    session, _plan = on_release("0.33.0")
     opened = taken(session, {"host": "0.0.0.0"})
     assert opened.value("access") == "network"
     given, _left = answers_of(opened, ["--host", "127.0.0.1"])

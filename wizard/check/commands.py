@@ -347,6 +347,7 @@ def problem_json(problem: ArgProblem) -> dict[str, Any]:
         "message": problem.message,
         "refused": problem.refused,
         "stops": problem.stops,
+        "doubtful": problem.doubtful,
     }
 
 
@@ -359,13 +360,20 @@ def kind_words(kind: str) -> str:
     }.get(kind, kind)  # fmt: skip
 
 
+def place_words(problem: ArgProblem, verdict: Verdict) -> str:
+    """What of the command a problem lies in, as it stands there: a model is seldom given with ``--model``."""
+    if problem.flag == "--model" and verdict.model and not any(w.split("=")[0] == "--model" for w in verdict.command.argv):
+        return verdict.model
+    return problem.flag
+
+
 def lines_of(report: Report) -> list[str]:
     """The report for people, a line at a time (the TUI shows the same)."""
     lines = list(report.notes)
     for verdict in report.verdicts:
         lines.append(_("vLLM {version} {state}.").format(version=verdict.release.version, state=_state(verdict)))
         for problem in verdict.problems:
-            lines.append(f"  {problem.flag}: " + sentences(stopped(kind_words(problem.kind)), problem.message))
+            lines.append(f"  {place_words(problem, verdict)}: " + sentences(stopped(kind_words(problem.kind)), problem.message))
             if problem.replacement and problem.replacement not in problem.message:
                 lines.append("    -> " + problem.replacement)
         if not verdict.problems:
@@ -376,13 +384,12 @@ def lines_of(report: Report) -> list[str]:
 
 
 def _state(verdict: Verdict) -> str:
-    if not verdict.accepted:
-        return _("would refuse it")
-    if any(p.stops for p in verdict.problems):
-        return _("takes it, and then does not start")
-    if any(p.kind == "unknown_value" for p in verdict.problems):
-        return _("takes it, and may then not start")
-    return _("would start with it")
+    return {
+        "refused": _("would refuse it"),
+        "stops": _("takes it, and then does not start"),
+        "doubtful": _("takes it, and may then not start"),
+        "starts": _("would start with it"),
+    }[verdict.outcome]
 
 
 def _print(report: Report) -> None:

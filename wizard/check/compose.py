@@ -212,8 +212,10 @@ def faults(data: Any, text: str, command: Command, machine: Machine | None = Non
     return found
 
 
-def _fault(at: str, kind: str, message: str, replacement: str | None = None, accepted: bool = True) -> ArgProblem:
-    return ArgProblem(at, kind, message, replacement=replacement, accepted=accepted)
+def _fault(
+    at: str, kind: str, message: str, replacement: str | None = None, accepted: bool = True, stops: bool = False
+) -> ArgProblem:
+    return ArgProblem(at, kind, message, replacement=replacement, accepted=accepted, stops=stops)
 
 
 def _of_file(data: Any, service: Any, key: str, text: str, command: Command) -> Iterator[ArgProblem]:
@@ -420,5 +422,6 @@ def _size(command: Command, machine: Machine) -> list[ArgProblem]:
             _("{model}: about {weights:.0f} GiB of weights do not fit into {total:.0f} GiB of GPU memory").format(
                 model=model, weights=weights / (1 << 30), total=math.floor(total / (1 << 30))
             ),
+            stops=True,
         )
     ]  # fmt: skip

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from wizard import releases
 from wizard.i18n import _, sentences, stopped
@@ -59,6 +59,15 @@ class Verdict:
     pieces: list[Piece] = field(default_factory=list)
     env_removed: list[str] = field(default_factory=list)
     model: str | None = None
+
+    @property
+    def outcome(self) -> Literal["refused", "stops", "doubtful", "starts"]:
+        """What becomes of the command as it stands."""
+        if not self.accepted:
+            return "refused"
+        if any(p.stops for p in self.problems):
+            return "stops"
+        return "doubtful" if any(p.doubtful for p in self.problems) else "starts"
 
     @property
     def changed(self) -> bool:
@@ -347,7 +356,7 @@ class _Judge:
         replacement = f"{argument.flag} {right}" if right else None
         if option.start_others == "plugins":
             text = _("vLLM {release} itself does not know {value!r}, and starts with it only where a plugin brings it; its own are: {values}")
-            self._say(argument.flag, "unknown_value", text.format(**named), replacement=replacement, accepted=True)
+            self._say(argument.flag, "unknown_value", text.format(**named), replacement=replacement, accepted=True, doubtful=True)
         else:
             text = _("vLLM {release} does not know {value!r} and stops when it starts; it knows: {values}").format(**named)
             if right is None:
@@ -604,7 +613,10 @@ class _Judge:
                 continue
             present = other in given or bool(added & set(target.flags))
             if ("without" in rule and not present) or ("with" in rule and present):
-                self._say(option.flag, "conflict", _(rule["note"]), accepted=True, replacement=" ".join(rule.get("add", [])) or None)
+                self._say(
+                    option.flag, "conflict", _(rule["note"]), accepted=True, stops=rule.get("refused_later", False),
+                    replacement=" ".join(rule.get("add", [])) or None,
+                )  # fmt: skip
                 if rule.get("add"):
                     self.added.append(list(rule["add"]))
         self._parsers(given)
@@ -708,7 +720,7 @@ class _Judge:
             limits.append((len(self.machine.gpu.gpus), _("this machine")))
         for count, what in limits:
             if needed > count:
-                self._say(flag, "conflict", _("{needed} GPUs are needed, but {what} has {count}").format(needed=needed, what=what, count=count), accepted=True, replacement=f"--tensor-parallel-size {count}")
+                self._say(flag, "conflict", _("{needed} GPUs are needed, but {what} has {count}").format(needed=needed, what=what, count=count), accepted=True, stops=True, replacement=f"--tensor-parallel-size {count}")
                 if tensor is not None and sizes[1:] == [1, 1]:
                     self._replace(tensor, ["--tensor-parallel-size", str(count)])
                 return
@@ -739,7 +751,7 @@ class _Judge:
                 continue
             words = [w for f, v in flags for w in ([f] if v is None else [f, v])]
             cure = " ".join([*(f"{k}={v}" for k, v in missing.items()), *words])
-            self._say("vLLM " + self.release.version, "conflict", sentences(stopped(fault.title), fault.explanation), since=fault.first, until=fault.last, replacement=cure or None, accepted=True)
+            self._say("vLLM " + self.release.version, "conflict", sentences(stopped(fault.title), fault.explanation), since=fault.first, until=fault.last, replacement=cure or None, accepted=True, doubtful=True)
             self.env.update(missing)
             for f, v in flags:
                 self._set(f, v)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from wizard.i18n import _
@@ -13,6 +14,7 @@ from .judge import Verdict
 
 if TYPE_CHECKING:
     from wizard.facts import Gpu, Machine
+    from wizard.fit_types import FitRequest, FitResult
     from wizard.host import Host
     from wizard.models.info import ModelInfo
 
@@ -30,22 +32,48 @@ def conflicts(verdict: Verdict, machine: Machine, host: Host) -> list[ArgProblem
     request = fit_request(verdict, machine, gpus)
     problem = tp_problem(info, request.tensor_parallel_size, expert_parallel=request.expert_parallel)
     if problem:
-        return [ArgProblem("--tensor-parallel-size", "conflict", problem, accepted=True)]
+        return [ArgProblem("--tensor-parallel-size", "conflict", problem, accepted=True, stops=True)]
     from wizard.fit_calibrate import load
 
-    result = fit(info, request, load(host, request, info.repo_id or info.source))
+    calibration = load(host, request, info.repo_id or info.source)
+    result = fit(info, request, calibration)
     if result.fits or not result.certain or not result.problems:
         return []
+    share = _free_share(request, result)
+    if share is None:
+        return [_too_little(result)]
+    # A share that is not free says nothing of the model: that is held against what is.
+    lower = fit(info, replace(request, gpu_memory_utilization=share), calibration)
+    wrong = ArgProblem(
+        "--gpu-memory-utilization",
+        "conflict",
+        _("not enough GPU memory: {problem}").format(problem=result.problems[0]),
+        replacement=f"--gpu-memory-utilization {share:.2f}" if lower.fits_best else None,
+        accepted=True,
+        stops=True,
+    )
+    return [wrong] if lower.fits or not lower.problems else [wrong, _too_little(lower)]
+
+
+def _free_share(request: FitRequest, result: FitResult) -> float | None:
+    """The largest utilization that is free, in steps of 0.01; None where the one that is asked for is."""
+    free = request.gpu_free_bytes
+    if free is None or result.budget_bytes <= free or request.kv_cache_memory_bytes is not None:
+        return None
+    return int(100 * free / request.gpu_total_bytes) / 100
+
+
+def _too_little(result: FitResult) -> ArgProblem:
     fitting = result.max_model_len_that_fits
-    return [
-        ArgProblem(
-            "--max-model-len" if fitting else "--model",
-            "conflict",
-            _("not enough GPU memory: {problem}").format(problem=result.problems[0]),
-            replacement=f"--max-model-len {fitting}" if fitting else None,
-            accepted=True,
-        )
-    ]
+    return ArgProblem(
+        "--max-model-len" if fitting else "--model",
+        "conflict",
+        _("not enough GPU memory: {problem}").format(problem=result.problems[0]),
+        replacement=f"--max-model-len {fitting}" if fitting else None,
+        accepted=True,
+        stops=not result.fits_best,
+        doubtful=result.fits_best,
+    )
 
 
 def model_info(model: str | None, machine: Machine, host: Host) -> ModelInfo | None:

@@ -116,6 +116,7 @@ class ArgProblem:
     replacement: str | None = None
     accepted: bool = False  # the parser takes it all the same
     stops: bool = False  # taken by the parser, but the server then does not start
+    doubtful: bool = False  # taken by the parser, and the server may then not start
 
     @property
     def refused(self) -> bool:

@@ -135,11 +135,12 @@ class PasteDialog(Dialog[Pasted]):
         glyphs = glyphs_of(self)
         parts: list[Part] = []
         for verdict in found.verdicts[:1]:
-            starts = verdict.accepted and not any(p.stops for p in verdict.problems)
-            state = _("vLLM {version} refuses it as it stands.")
-            if verdict.accepted:
-                state = _("vLLM {version} takes it as it stands.") if starts else _("vLLM {version} takes it as it stands, and then does not start.")
-            mark, style = (glyphs.done, OK) if starts else (glyphs.blocked, BAD)
+            mark, style, state = {
+                "refused": (glyphs.blocked, BAD, _("vLLM {version} refuses it as it stands.")),
+                "stops": (glyphs.blocked, BAD, _("vLLM {version} takes it as it stands, and then does not start.")),
+                "doubtful": (glyphs.attention, WARN, _("vLLM {version} takes it as it stands, and may then not start.")),
+                "starts": (glyphs.done, OK, _("vLLM {version} takes it as it stands.")),
+            }[verdict.outcome]
             parts.append((f"\n{mark} " + state.format(version=verdict.release.version), f"bold {style}"))
             for problem in verdict.problems:
                 parts.append((f"\n{glyphs.bullet} {problem.flag}  ", ACCENT))

@@ -1,0 +1,80 @@
+"""A command held against a machine: the headline and the lines below it say one and the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wizard.check.commands import Place, check_words, lines_of, report_json
+from wizard.host import FakeHost
+from wizard.probes import run_all
+
+MACHINES = Path(__file__).parent.parent / "machines"
+
+
+def place(name: str) -> Place:
+    host = FakeHost(MACHINES / name)
+    return Place(run_all(host), host)
+
+
+@pytest.fixture(scope="module")
+def small_card() -> Place:
+    return place("wsl2-rtx3060-model-on-d")
+
+
+LARGE = "/mnt/d/models/Qwen3-VL-8B-Instruct"
+
+
+def test_weights_larger_than_the_card_do_not_start(small_card: Place) -> None:
+    words = ["vllm", "serve", LARGE, "--max-model-len", "32768", "--gpu-memory-utilization", "0.86"]
+    report = check_words(words, "0.33.0", small_card)
+    lines = lines_of(report)
+    assert lines[0] == "vLLM 0.33.0 takes it, and then does not start."
+    assert any(line.strip().startswith(LARGE) and "16.6 GiB" in line for line in lines)
+    assert not any("--model:" in line for line in lines)
+    assert report_json(report)["problems"][0]["stops"] is True
+
+
+def test_a_share_that_is_not_free_does_not_hide_weights_that_are_too_large(small_card: Place) -> None:
+    words = ["vllm", "serve", LARGE, "--gpu-memory-utilization", "0.95"]
+    said = "\n".join(lines_of(check_words(words, "0.33.0", small_card)))
+    assert "takes it, and then does not start" in said
+    assert "--gpu-memory-utilization: " in said
+    assert "10.9 of 12.0 GiB" in said
+    assert "16.6 GiB" in said
+
+
+def test_a_share_that_is_not_free_is_named_with_one_that_starts(small_card: Place) -> None:
+    words = ["vllm", "serve", "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8", "--max-model-len", "4096", "--gpu-memory-utilization", "0.95"]
+    problems = check_words(words, "0.33.0", small_card).problems
+    assert [p.flag for p in problems] == ["--gpu-memory-utilization"]
+    assert problems[0].replacement == "--gpu-memory-utilization 0.90"
+    again = [*words[:-1], "0.90"]
+    assert lines_of(check_words(again, "0.33.0", small_card))[0] == "vLLM 0.33.0 would start with it."
+
+
+def test_more_gpus_than_there_are_do_not_start(small_card: Place) -> None:
+    words = ["vllm", "serve", "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8", "--max-model-len", "4096", "--gpu-memory-utilization", "0.86", "--tensor-parallel-size", "2"]
+    assert "does not start" in lines_of(check_words(words, "0.33.0", small_card))[0]
+
+
+def test_a_fault_of_the_release_on_such_a_machine_is_in_the_headline(small_card: Place) -> None:
+    words = ["vllm", "serve", "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8", "--max-model-len", "4096", "--gpu-memory-utilization", "0.86"]
+    first, *rest = lines_of(check_words(words, "0.26.0", small_card))
+    assert "UVA is not available" in "\n".join(rest)
+    assert first == "vLLM 0.26.0 takes it, and may then not start."
+
+
+@pytest.mark.parametrize(
+    ("more", "state"),
+    [
+        (["--enable-auto-tool-choice"], "takes it, and then does not start"),
+        (["--enable-log-outputs"], "takes it, and then does not start"),
+        (["--tool-call-parser", "hermes"], "would start with it"),
+        (["--api-key", "abc"], "would start with it"),
+        (["--single-process"], "would refuse it"),
+    ],
+)
+def test_the_headline_follows_from_what_is_said_below(more: list[str], state: str) -> None:
+    assert state in lines_of(check_words(["vllm", "serve", "m", *more], "0.33.0"))[0]
