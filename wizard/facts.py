@@ -296,6 +296,11 @@ class Machine:
     def is_wsl2(self) -> bool:
         return self.system in (SystemKind.WSL2, SystemKind.WSL_CONTAINER)
 
+    @property
+    def in_container(self) -> bool:
+        """Whether this program itself runs in a container, whatever its kernel is."""
+        return self.system in (SystemKind.CONTAINER, SystemKind.WSL_CONTAINER)
+
     def mount_of(self, path: str) -> Mount | None:
         """The mount that ``path`` (absolute, links already followed) lies on: the longest mount prefix."""
         best: Mount | None = None

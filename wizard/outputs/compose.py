@@ -16,6 +16,7 @@ from wizard.outputs.command import (
 )
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import compose_string, wrap_comment
+from wizard.outputs.reach import published
 from wizard.outputs.spec import FileSpec
 from wizard.plan_types import Plan
 
@@ -64,7 +65,7 @@ def compose_file(plan: Plan) -> FileSpec:
     say(_("Secrets (Hugging Face token, API key) stand in this file only."), 4)
     out += ["    env_file:", f"      - {ENV_NAME}"]
     address, port = port_binding(plan)
-    say(plan.reason("access"), 4)
+    say(published(plan), 4)
     out += ["    ports:", f'      - "{address}:{port}:8000"']
     out.append("    volumes:")
     for source, target, read_only in plan.mounts:

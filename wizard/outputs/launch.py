@@ -429,7 +429,15 @@ def _say_ready() -> str:
 def _where_it_answers(plan: Plan) -> list[str]:
     """Where the API answers: an address that can be called, never the one that only stands for all of them."""
     lines = [_say_ready()]
-    if plan.value("access") == "network":
+    if plan.machine.in_container:
+        if plan.runtime == "docker":
+            hint = _("That is an address of the machine that the Docker engine runs on, not of this container.")
+        elif plan.value("access") == "network":
+            hint = _("From outside this container: only where it was started with -p {port}:{port}, at the address of its machine.")
+        else:
+            hint = _("That is an address inside this container: nothing outside it reaches the server.")
+        lines.append(f"say {bash_word(hint.format(port=plan.value('port')))}")
+    elif plan.value("access") == "network":
         hint = (
             _("Other machines take the address of Windows instead (ipconfig in PowerShell).")
             if plan.machine.is_wsl2

@@ -16,6 +16,7 @@ from wizard.models.info import ModelInfo
 from wizard.models.move_place import own_name, place_in
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
+from wizard.plan.access import choose_access
 from wizard.plan.adapters import adapters_for, choose_adapters, known_adapters, last_part
 from wizard.plan.after import next_steps
 from wizard.plan.arguments import LORA_RANKS, Arguments, build, lora_rank, memory_settings, recipe_part
@@ -114,7 +115,7 @@ def _plan(session: Session) -> Plan:
         given["max_lora_rank"] = str(rank or LORA_RANKS[-1])
     sized = size(info, bed, intent, chosen, extra, given)
     _sizes(draft, info, bed, intent, sized, chosen, extra, given)
-    _network(draft)
+    choose_access(draft, runtime)
     arguments = build(
         draft,
         info,
@@ -747,58 +748,7 @@ def _judge_fit(
     return result
 
 
-# -- access ---------------------------------------------------------------------------------------------------------
-
-
-def _network(draft: Draft) -> None:
-    machine = draft.machine
-    free = next(p for p in range(8000, 65535) if p not in machine.used_ports)
-    reason = _("vLLM's usual port") if free == 8000 else _("the first free port; 8000 is in use")
-
-    def accept_port(value: Value) -> str | None:
-        if not isinstance(value, int) or not 1 <= value <= 65535:
-            return _("A port lies between 1 and 65535.")
-        return (
-            _("It is in use on this machine; {free} is free.").format(free=free)
-            if value in machine.used_ports
-            else None
-        )
-
-    draft.decide("port", free, reason, accept=accept_port)
-    draft.choices["access"] = (
-        Choice(
-            "local",
-            _("This machine only"),
-            _("also from Windows itself") if machine.is_wsl2 else "",
-            "",
-            True,
-        ),
-        Choice("network", _("The network"), _("with an API key")),
-    )
-
-    host = draft.answered("host")
-    opened = host is not None and not _is_loopback(str(host[0]))
-
-    def accept(value: Value) -> str | None:
-        if value == "local" and opened:
-            return _("The address {host} is open to the network.").format(host=host[0] if host else "")
-        return None if value in ("local", "network") else _("It is one of local, network.")
-
-    if opened:
-        draft.decide("access", "network", _("the address that you set is open to the network"), accept=accept)
-    else:
-        draft.decide("access", "local", _("only programs on this machine reach the server"), accept=accept)
-
-
-def _is_loopback(host: str) -> bool:
-    import ipaddress
-
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+# -- where it goes --------------------------------------------------------------------------------------------------
 
 
 def _folder(draft: Draft) -> None:

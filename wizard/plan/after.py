@@ -58,10 +58,26 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
             ),
         )
     )
-    steps.append(Step(_("Try it"), (try_command(plan),), consequence=_("In a second terminal.")))
+    steps.append(Step(_("Try it"), (try_command(plan),), consequence=_where_to_try(plan)))
     if plan.value("access") == "network":
         steps += network_steps(plan)
     return tuple(steps)
+
+
+def _where_to_try(plan: Plan) -> str:
+    """Which terminal reaches the server."""
+    if not plan.machine.in_container:
+        return _("In a second terminal.")
+    if plan.runtime == "docker":
+        return _("On the machine that the Docker engine runs on: the port is published there, not in this container.")
+    if plan.value("access") == "network":
+        return _("In a second terminal of this container (docker exec).")
+    return sentences(
+        _("In a second terminal of this container (docker exec)."),
+        _(
+            "Nothing outside the container reaches the server: for that, choose “The network” under Access, and start the container with -p {port}:{port}."
+        ).format(port=plan.value("port")),
+    )
 
 
 def try_command(plan: Plan) -> str:
@@ -78,7 +94,18 @@ def network_steps(plan: Plan) -> list[Step]:
     machine = plan.machine
     port = int(plan.value("port"))
     clients = _("Clients need the API key that stands in vllm.env.")
-    if machine.system.value in ("container", "wsl-container"):
+    if machine.in_container and plan.runtime == "docker":
+        return [
+            Step(
+                _("Let clients in"),
+                (),
+                consequence=sentences(
+                    _("Clients reach port {port} at the address of the machine that the Docker engine runs on.").format(port=port),
+                    clients,
+                ),
+            )
+        ]
+    if machine.in_container:
         return [
             Step(
                 _("Let clients in"),

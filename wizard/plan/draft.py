@@ -104,7 +104,7 @@ class Draft:
         text = _("chosen by you")
         if proposed is not None and proposed != "" and proposed != ():
             text = _("chosen by you; vllm-wizard would take {proposed}: {reason}").format(
-                proposed=_show(proposed), reason=reason
+                proposed=self._named(key, proposed), reason=reason
             )
         self.decisions[key] = Decision(key, given[0], text, given[1], flag, proposed, True)
         return given[0]
@@ -115,9 +115,21 @@ class Draft:
             self.decisions[key] = Decision(key, value, reason, layer)
             return
         text = _("chosen by you; vllm-wizard would take {proposed}: {reason}").format(
-            proposed=_show(proposed or ""), reason=reason
+            proposed=self._named(key, proposed or ""), reason=reason
         )
         self.decisions[key] = Decision(key, value, text, layer, None, proposed, True)
+
+    def _named(self, key: str, value: Value) -> str:
+        """A value as the screens call it."""
+        from wizard.steps import QUESTIONS
+
+        for choice in self.choices.get(key, ()):
+            if choice.value == value and choice.label != value:
+                return _("“{label}”").format(label=choice.label)
+        for name, label, _note in QUESTIONS[key].offered if key in QUESTIONS else ():
+            if name == value:
+                return _("“{label}”").format(label=_(label))
+        return _show(value)
 
     def settle(
         self, key: str, value: Value | None, reason: str, source: str = "detected", flag: str | None = None

@@ -1,0 +1,64 @@
+"""Port and access."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wizard.i18n import _
+from wizard.outputs.reach import reach
+from wizard.plan.draft import Draft
+from wizard.plan_types import Choice
+from wizard.session import Value
+
+
+def choose_access(draft: Draft, runtime: str) -> None:
+    """Decide port and access."""
+    machine = draft.machine
+    free = next(p for p in range(8000, 65535) if p not in machine.used_ports)
+    reason = _("vLLM's usual port") if free == 8000 else _("the first free port; 8000 is in use")
+
+    def accept_port(value: Value) -> str | None:
+        if not isinstance(value, int) or not 1 <= value <= 65535:
+            return _("A port lies between 1 and 65535.")
+        return (
+            _("It is in use on this machine; {free} is free.").format(free=free)
+            if value in machine.used_ports
+            else None
+        )
+
+    draft.decide("port", free, reason, accept=accept_port)
+    words = reach(machine, runtime)
+    draft.choices["access"] = (
+        Choice("local", words.label, words.note, "", True),
+        Choice("network", _("The network"), words.network_note),
+    )
+
+    host = draft.answered("host")
+    opened = host is not None and not is_loopback(str(host[0]))
+
+    def accept(value: Value) -> str | None:
+        if value == "local" and opened:
+            return _("The address {host} is open to the network.").format(host=host[0] if host else "")
+        return None if value in ("local", "network") else _("It is one of local, network.")
+
+    if opened:
+        draft.decide("access", "network", _("the address that you set is open to the network"), accept=accept)
+        return
+    draft.decide("access", "local", words.reason, accept=accept)
+    made = draft.decisions["access"]
+    if made.value == "network":
+        # It stands above the line that opens the port, so it says what that line does.
+        why = _("other machines reach the server too, and need its API key (chosen by you; usual is “{usual}”)")
+        draft.decisions["access"] = replace(made, reason=why.format(usual=words.label))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of the same machine reach that address."""
+    import ipaddress
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
