@@ -91,6 +91,18 @@ def test_enter_alone_gives_the_files_of_generate(machine: str, walk: Walk, tmp_p
     assert not [q for q in script.answers if q]
 
 
+def test_nobody_is_told_to_have_chosen_what_he_was_not_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    type_in(monkeypatch, "")
+    monkeypatch.setattr(ask, "prompter", lambda: Scripted({}))
+    assert main(["--plain", "--machine", NATIVE]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "chosen by you" not in told
+    assert (tmp_path / "vllm-native-rtx5090" / "launch.sh").exists()
+
+
 def test_answers_given_in_the_walk_are_those_given_on_the_command_line(walk: Walk, tmp_path: Path) -> None:
     answers = {
         "runtime": ["2"],

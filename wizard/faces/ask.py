@@ -62,6 +62,8 @@ class _Walk:
         except KeyboardInterrupt:
             say()
             say(_("Left. Nothing more was written; your answers are kept for the next start."))
+            if secrets := resume.not_kept(self.walk.secrets_given()):
+                say(writing.wrapped(secrets))
             raise
 
     def _step_ids(self) -> list[str]:
@@ -92,6 +94,8 @@ class _Walk:
                 )
             )
         )
+        if saved.secrets:
+            say(writing.wrapped(resume.not_kept(saved.secrets)))
         go_on = self.ask.confirm(_("Go on from them?"), True, "")
         say()
         return saved.answers if go_on else {}
@@ -135,7 +139,7 @@ class _Walk:
         if any(q.advanced for q in self.walk.questions(step)) or step_id == "flags":
             self._more(step)
         self._foot(step)
-        wrong = resume.save(self.kept, self._keepable(), step_id)
+        wrong = resume.save(self.kept, self._keepable(), step_id, self.walk.secrets_given())
         if wrong and step_id == "machine":
             say(writing.wrapped(wrong))
 
@@ -476,9 +480,11 @@ class _Walk:
             say(writing.notices(plan.warnings))
 
     def _ask_folder(self) -> None:
-        if self.recorded and self.walk.answers.get("out_dir") is None:
-            # A recorded machine's home is not here.
-            self.walk.answer("out_dir", inputs.out_folder(f"vllm-{self.host.name}"))
+        if self.recorded and "out_dir" not in self.walk.proposed and self.walk.session is not None:
+            # A recorded machine's home is not here: proposed, so that it is no choice of the user's.
+            below = inputs.out_folder(f"vllm-{self.host.name}")
+            self.walk.proposed = {"out_dir": (below, _("a recorded machine's files go below the current folder"))}
+            self.walk.use(self.walk.session)
         self._question(QUESTIONS["out_dir"])
 
     def _change_something(self, leave: str) -> bool:
