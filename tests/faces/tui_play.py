@@ -51,7 +51,7 @@ async def ready(app: WizardApp, pilot: Pilot[None], timeout_s: float = 90.0) -> 
             return False
         if wizard.walk_screen.unsettled:
             return False
-        return all(w.is_finished for w in app.workers)
+        return all(w.is_finished or w.group == "ahead" for w in app.workers)
 
     await until(pilot, at_rest, timeout_s)
     await pilot.pause()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -18,7 +20,7 @@ from textual.widgets import Static
 
 from wizard.errors import BadInput, WizardError
 from wizard.faces.tui import look
-from wizard.i18n import _, set_language
+from wizard.i18n import _, sentences, set_language
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,9 +106,12 @@ class WizardApp(App[None]):
         self.crash: BaseException | None = None
         self.refusal: WizardError | None = None  # why there is nothing to walk through
         self.wizard: Wizard | None = None
+        self.last_key_s = 0.0  # when a key was last pressed, or the mouse moved; time.monotonic()
         self._prepare, self._more = prepare, more
 
     async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.InputEvent):
+            self.last_key_s = time.monotonic()
         # A key pressed before the first screen stands has nowhere to go, and Textual would stop on it.
         if isinstance(event, events.InputEvent) and not self.screen_stack:
             return
@@ -117,8 +122,20 @@ class WizardApp(App[None]):
 
     def on_mount(self) -> None:
         self._heed_signals()
+        # The rooms that are loaded now make a great many objects that stay. Looking through them for garbage again
+        # and again would stop the walk for a tenth of a second each time.
+        gc.disable()
         # A timer, not call_after_refresh: the first picture must be on the terminal before the loading begins.
         self.set_timer(0.02, self._begin)
+
+    def keep_for_good(self) -> None:
+        """All is loaded: what stands now is kept to the end, and garbage is only looked for in what comes after."""
+        gc.freeze()
+        gc.enable()
+
+    def on_unmount(self) -> None:
+        gc.unfreeze()
+        gc.enable()
 
     def _heed_signals(self) -> None:
         """A closed terminal or a kill leaves the full screen and keeps the answers, as Ctrl+Q does; a server that was
@@ -297,4 +314,7 @@ def _last_words(app: WizardApp) -> None:
             print(_("Next:"))
             print(next_steps(left), end="")
     else:
-        print(_("Nothing was written. Your answers are kept: vllm-wizard goes on from them."))
+        from wizard.faces import resume
+
+        kept = _("Nothing was written. Your answers are kept: vllm-wizard goes on from them.")
+        print(sentences(kept, resume.not_kept(app.walk.secrets_given())))

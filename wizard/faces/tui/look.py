@@ -360,9 +360,10 @@ CSS = """
 VerticalScroll { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
 #plan-text { height: auto; padding: 0 1 0 0; }
 .-written #plan { display: none; }  /* what to type next needs the room */
-#steps { height: 1fr; }
-StepView { height: 1fr; padding: 0 0 0 1; background: $surface; scrollbar-gutter: stable; }
-StepView .inner { height: auto; padding: 0 1 0 0; }
+#steps { height: 1fr; layers: under base; }
+StepView { height: 1fr; layer: base; background: $surface; scrollbar-gutter: stable; }
+/* The gap is the inner box's: a view without one has nothing but equal lines to draw when its step is entered. */
+StepView .inner { height: auto; padding: 0 1; }
 StepView .intro { color: $wz-dim; margin: 0 0 1 0; }
 .heading { text-style: bold; color: $wz-text; margin: 1 0 0 0; }
 .dim { color: $wz-dim; }

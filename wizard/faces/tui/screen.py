@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual import events
@@ -13,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.css.query import NoMatches
+from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
@@ -21,6 +19,7 @@ from textual.widgets import Input
 
 from wizard.errors import BadInput, WizardError
 from wizard.faces.tui import look, panes, text
+from wizard.faces.tui.ahead import Ahead
 from wizard.faces.tui.fields import Field, help_widget
 from wizard.faces.tui.look import CSS, SMALLEST, THREE_ZONES
 from wizard.faces.tui.text import ACCENT, BOLD, DIM, OK, TEXT, WARN, Part, content
@@ -38,13 +37,13 @@ from wizard.faces.tui.views import (
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows, Toggle, more_marks
 from wizard.i18n import _
-from wizard.session import Layer, expand
+from wizard.session import Layer, Session, expand
 
 if TYPE_CHECKING:
     from wizard.faces.tui.paste import Pasted
     from wizard.faces.tui.work import Wizard
+    from wizard.plan_types import Plan
 
-AHEAD_S = 0.15  # the pause before each view that is made ahead
 SETTLE_S = 0.09  # so long after the last key press is planned anew
 
 
@@ -104,6 +103,16 @@ def set_title(frame: Widget, title: str) -> None:
         frame.border_title = title
 
 
+class Found(NamedTuple):
+    """The files of a plan against the disk."""
+
+    session: Session
+    applied: bool  # .wslconfig in place, not as a proposal
+    changes: list[Any]
+    complete: Plan  # with the secrets that were made for it
+    error: str
+
+
 class WalkScreen(Screen[None]):
     """The walk itself."""
 
@@ -126,6 +135,8 @@ class WalkScreen(Screen[None]):
     AUTO_FOCUS = None
     CSS = CSS
     SCOPED_CSS = False  # the dialogs over it are styled by the same sheet
+    # The screen itself looks the same whatever is focused: drawing all of it anew would make every Tab slow.
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
 
     def __init__(self, wizard: Wizard) -> None:
         super().__init__()
@@ -138,8 +149,8 @@ class WalkScreen(Screen[None]):
         self._edited: set[Field] = set()
         self._files: list[tuple[str, str]] = []
         self._files_timer: Timer | None = None
-        self._ahead: Timer | None = None
-        self._making = asyncio.Lock()
+        self._found_out: Found | None = None
+        self.ahead = Ahead(self)
         self.go_on_when_ready = False
         self.apply_wslconfig = False
 
@@ -225,17 +236,35 @@ class WalkScreen(Screen[None]):
         """Bring every zone up to date with the plan."""
         if not self.is_mounted or not self.is_attached or not self.query("#footer"):
             return  # it does not stand yet, or is being taken down
-        walk = self.walk
         view = self.view
         with self.app.batch_update():
             if view is not None and view.is_mounted and view.children:
-                if isinstance(view, ReviewView):
-                    view.moved = self.wizard.moved()
-                    view.may_start = self.wizard.may_start()
-                view.show(walk)
-            self.show_frame()
-            self._show_plan()
-            self._show_footer()
+                self.tell(view)
+                view.bring_up(self.walk, anew=True)
+            self._show_zones()
+        self.ahead.later()
+
+    def _bring_up(self, view: StepView) -> None:
+        """The same on arrival, where the view may stand as it should be already."""
+        self.tell(view)
+        view.bring_up(self.walk)
+        self._show_zones()
+
+    def tell(self, view: StepView) -> None:
+        """Tell a view what it shows besides the plan."""
+        if isinstance(view, ReviewView):
+            view.moved = self.wizard.moved()
+            view.may_start = self.wizard.may_start()
+            view.may_apply = self.wizard.may_apply_wslconfig()
+            found = self._found_out
+            # A random API key is only taken over where its file is shown.
+            if found is not None and found.session is self.walk.session and found.complete.session.secrets == self.walk.secrets:
+                self._take_changes(view, found)
+
+    def _show_zones(self) -> None:
+        self.show_frame()
+        self._show_plan()
+        self._show_footer()
 
     def show_frame(self) -> None:
         walk, glyphs = self.walk, self.wizard.glyphs
@@ -520,29 +549,6 @@ class WalkScreen(Screen[None]):
         self.walk.visited.clear()
         await self._enter("machine")
 
-    def prepare_steps(self) -> None:
-        """Make the views of the later steps ahead, one at a time between key presses: arriving is quick then."""
-        if self._ahead is None and self.walk.plan is not None:
-            self._ahead = self.set_timer(AHEAD_S, self._prepare_next)
-
-    async def _prepare_next(self) -> None:
-        self._ahead = None
-        if not self.is_mounted or self.walk.plan is None:
-            return
-        missing = next((s for s in self.walk.steps() if s.id not in self.views), None)
-        if missing is None:
-            return
-        if not self.busy:
-            async with self._making:
-                view = self.views[missing.id] = view_for(missing)
-                view.display = False
-                await self.query_one("#steps", Container).mount(view)
-                # Only a preparation: where the application is just ending, the view is half taken down already.
-                with contextlib.suppress(NoMatches):
-                    if view.is_mounted and self.walk.plan is not None:
-                        view.show(self.walk)
-        self.prepare_steps()
-
     async def _go(self, step_id: str) -> None:
         walk = self.walk
         if walk.step_id == "model":
@@ -556,8 +562,7 @@ class WalkScreen(Screen[None]):
         self.busy = True
         self.app.clear_notifications()
         try:
-            async with self._making:
-                pass  # a view that is just being made ahead is whole then
+            await self.ahead.interrupt()
             walk = self.walk
             walk.step_id = step_id
             step = walk.step
@@ -575,8 +580,8 @@ class WalkScreen(Screen[None]):
                     for other in self.views.values():
                         other.display = other is view
                 if isinstance(view, ReviewView):
-                    self._refresh_changes(view)
-                self.show()
+                    self._arrive_at_review(view)
+                self._bring_up(view)
                 first = view.first_focus()
                 (first if first is not None else self.query_one("#next", PushButton)).focus(scroll_visible=False)
                 view.scroll_home(animate=False)
@@ -860,21 +865,41 @@ class WalkScreen(Screen[None]):
         session, plan = walk.session, walk.plan
         if session is None or plan is None:
             return
-        out_dir = str(plan.value("out_dir") or ".")
+        out_dir, applied = str(plan.value("out_dir") or "."), self.apply_wslconfig
 
         def work() -> None:
             from wizard.faces.tui.files import changes_of
 
-            changes, _complete, _error = changes_of(walk.with_proposals(session), plan, out_dir, self.apply_wslconfig)
-            names = [(Path(c.path).name, state_word(c.state.value)) for c in changes]
-            self.app.call_from_thread(self._take_files, names)
+            found = changes_of(walk.with_proposals(session), plan, out_dir, applied)
+            self.app.call_from_thread(self._take_files, Found(session, applied, *found))
 
         self.run_worker(work, thread=True, exclusive=True, group="files")
 
-    def _take_files(self, names: list[tuple[str, str]]) -> None:
+    def _take_files(self, found: Found) -> None:
+        self._found_out = found
+        view = self.view
+        if isinstance(view, ReviewView) and found.session is self.walk.session:
+            self._take_changes(view, found)
+            if not view.stands(self.walk):
+                self.show()
+        self.ahead.later()
+        self._tell_files(found.changes)
+
+    def _tell_files(self, changes: list[Any]) -> None:
+        names = [(Path(c.path).name, state_word(c.state.value)) for c in changes]
         if names != self._files:
             self._files = names
             self._show_plan()
+
+    def _arrive_at_review(self, view: ReviewView) -> None:
+        """Show the files as they were found out ahead, and look at the disk again meanwhile; they are found out once
+        more before anything is written."""
+        found = self._found_out
+        if found is None or found.session is not self.walk.session or found.applied is not self.apply_wslconfig:
+            self._refresh_changes(view)
+        else:
+            self._take_changes(view, found)
+            self._files_later()
 
     def _refresh_changes(self, view: ReviewView) -> None:
         walk = self.walk
@@ -883,13 +908,24 @@ class WalkScreen(Screen[None]):
         from wizard.faces.tui.files import changes_of
 
         out_dir = str(walk.plan.value("out_dir") or ".")
-        view.applied = self.apply_wslconfig
-        view.changes, complete, view.error = changes_of(walk.with_proposals(walk.session), walk.plan, out_dir, self.apply_wslconfig)
-        if complete is not walk.plan:
-            # A random API key was made for the files that are shown: the same one is written.
-            walk.secrets = complete.session.secrets
-            walk.use(walk.session)
+        found = changes_of(walk.with_proposals(walk.session), walk.plan, out_dir, self.apply_wslconfig)
+        self._take_changes(view, Found(walk.session, self.apply_wslconfig, *found))
         self._files = [(Path(c.path).name, state_word(c.state.value)) for c in view.changes]
+
+    def _take_changes(self, view: ReviewView, found: Found) -> None:
+        walk = self.walk
+        if view.written:
+            return
+        view.applied = found.applied
+        if found.changes != view.changes:
+            view.changes = found.changes
+        view.error = found.error
+        if found.complete.session.secrets != walk.secrets:
+            # A random API key was made for the files that are shown: the same one is written.
+            walk.secrets = found.complete.session.secrets
+            walk.use(found.session)
+            if walk.session is not None:
+                self._found_out = found._replace(session=walk.session)
 
     async def _review_next(self, view: ReviewView) -> None:
         plan = self.walk.plan

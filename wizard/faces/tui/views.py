@@ -40,6 +40,7 @@ class StepView(VerticalScroll, can_focus=False):
     def __init__(self, step: Step) -> None:
         super().__init__(id=f"step-{step.id}")
         self.step = step
+        self._brought: tuple[Plan | None, tuple[object, ...]] | None = None  # what it was brought up to
 
     class Grown(Message):
         """The content needs more or less room than before."""
@@ -84,6 +85,27 @@ class StepView(VerticalScroll, can_focus=False):
         width = self.room()
         for item in self.query(Field):
             item.show(walk, width)
+
+    def bring_up(self, walk: Walk, *, anew: bool = False) -> None:
+        """Show the plan; unless ``anew``, only where exactly this is not shown already."""
+        if anew or not self.stands(walk):
+            self.show(walk)
+            self._brought = walk.plan, self._state()
+
+    def stands(self, walk: Walk) -> bool:
+        """Whether ``bring_up`` has nothing to do."""
+        if self._brought is None or any(f.touched for f in self.query(Field)):
+            return False
+        plan, state = self._brought
+        return plan is walk.plan and state == self._state()
+
+    def _state(self) -> tuple[object, ...]:
+        """What is shown depends on this and on the plan."""
+        return self.room(), self.high(), *self.own_state()
+
+    def own_state(self) -> tuple[object, ...]:
+        """The view's own part of it."""
+        return ()
 
     def enter_label(self, plan: Plan | None) -> str:
         """What Enter does here, once it is not taken by the control under it; translated where it is shown."""
@@ -237,6 +259,9 @@ class MachineView(StepView):
             return content([("\n" + _("Without an answer: {names}. What depends on it is marked as not known.").format(names=names), WARN)])
         return Content("")
 
+    def own_state(self) -> tuple[object, ...]:
+        return self.trouble, self.finished, tuple(line.run for line in self.probes.values())
+
     def show(self, walk: Walk) -> None:
         super().show(walk)
         self.draw_probes()
@@ -305,6 +330,9 @@ class ModelView(StepView):
         box.put(Content.styled(f"{glyphs_of(self).attention} {message}", BAD))
         box.display = bool(message)
 
+    def own_state(self) -> tuple[object, ...]:
+        return self.looking, self.looked_at, len(self.found_so_far), self.chosen, self.error, self.reading
+
     def show(self, walk: Walk) -> None:
         self._walk = walk
         plan = walk.plan
@@ -316,11 +344,10 @@ class ModelView(StepView):
         entries = model_entries(plan, self.found_so_far if self.looking else None)
         # The memory bar shall be in view below the list: 13 lines are the list's neighbours.
         rows.max_lines = max(5, self.high() - 13)
-        rows.set_rows(_model_rows(entries, self))
-        rows.chosen = str(current) if current is not None else None
+        rows.set_rows(_model_rows(entries, self), tuple(entries))
+        rows.choose(str(current) if current is not None else None)
         if self.chosen is None:
             rows.point_at(rows.chosen)
-        rows.refresh()
         self.query_one("#model-status", Panel).put(self._status(entries, glyphs))
         self.query_one("#model-about", Panel).put(self._about(plan, glyphs))
         self.query_one("#model-memory", Panel).put(
@@ -447,8 +474,8 @@ def _model_rows(entries: list[ModelEntry], view: Widget) -> list[Row]:
     for entry in entries:
         if entry.group != group:
             group = entry.group
-            rows.append(Row(f"#{group}", _group_drawer(_(_GROUPS[group])), selectable=False))
-        rows.append(Row(entry.key, _model_drawer(entry, view, entry.group in roomy), entry.selectable))
+            rows.append(Row(f"#{group}", _group_drawer(_(_GROUPS[group])), selectable=False, one_line=True))
+        rows.append(Row(entry.key, _model_drawer(entry, view, entry.group in roomy), entry.selectable, one_line=True))
     return rows
 
 
@@ -502,6 +529,9 @@ class MoveView(StepView):
             yield PushButton(_("Copy now"), id="move-start")
             yield PushButton(_("Pause"), id="move-pause")
             yield PushButton(_("Stop"), id="move-cancel")
+
+    def own_state(self) -> tuple[object, ...]:
+        return self.state, self.message, self.progress
 
     def show(self, walk: Walk) -> None:
         super().show(walk)
@@ -641,7 +671,8 @@ class FlagsView(StepView):
         wanted = self.query_one("#flag-filter", LineInput).value.strip().lower()
         rows = [r for r in self._walk.plan.flag_rows if flag_matches(r, wanted)]
         width = max((len(r.flag) for r in rows), default=0)
-        self.query_one("#flag-rows", Rows).set_rows([Row(r.dest, flag_drawer(r, min(width, 34), self)) for r in rows])
+        drawn = [Row(r.dest, flag_drawer(r, min(width, 34), self), one_line=True) for r in rows]
+        self.query_one("#flag-rows", Rows).set_rows(drawn, tuple(rows))
         self.draw_about()
 
     def draw_about(self) -> None:
@@ -784,6 +815,9 @@ class ReviewView(StepView):
     def first_focus(self) -> Widget | None:
         return None
 
+    def own_state(self) -> tuple[object, ...]:
+        return self.written, self.may_start, self.moved, self.may_apply, self.applied, self.error, *self.changes
+
     def show(self, walk: Walk) -> None:
         super().show(walk)
         plan = walk.plan
@@ -797,7 +831,7 @@ class ReviewView(StepView):
         self.query_one("#review-again-row").display = self.asks_again(plan)
         rows = self.query_one("#review-files", Rows)
         width = max((cell_len(short_path(c)) for c in self.changes), default=0)
-        rows.set_rows([Row(c.path, change_drawer(c, width, self)) for c in self.changes])
+        rows.set_rows([Row(c.path, change_drawer(c, width, self), one_line=True) for c in self.changes], tuple(self.changes))
         rows.display = bool(self.changes) and not self.written
         self._show_apply(plan)
         out_dir = self.field_of("out_dir")

@@ -150,8 +150,9 @@ class Toggle(Control):
         self.value = False
 
     def set_value(self, value: Value | None) -> None:
-        self.value = bool(value)
-        self.refresh()
+        if self.value != bool(value):
+            self.value = bool(value)
+            self.refresh()
 
     def action_flip(self) -> None:
         self.action_set(not self.value)
@@ -193,12 +194,15 @@ class Cycler(Control):
         self.value = ""
 
     def set_choices(self, choices: Sequence[Choice]) -> None:
-        self.choices = tuple(choices)
-        self.refresh()
+        if self.choices != tuple(choices):
+            self.choices = tuple(choices)
+            self.refresh()
 
     def set_value(self, value: Value | None) -> None:
-        self.value = "" if value is None else str(value)
-        self.refresh()
+        told = "" if value is None else str(value)
+        if told != self.value:
+            self.value = told
+            self.refresh()
 
     def action_turn(self, by: int) -> None:
         usable = [c for c in self.choices if not c.disabled]
@@ -235,6 +239,7 @@ class Row:
     lines: Callable[[int, bool, bool], list[Content]]
     selectable: bool = True
     search: str = ""
+    one_line: bool = False  # at every width
 
 
 class Rows(Widget, can_focus=True):
@@ -278,13 +283,20 @@ class Rows(Widget, can_focus=True):
         self._top = 0
         self._follow = True  # what is in view follows the cursor; not after the wheel was turned
         self._line_rows: list[int] = []  # which row each drawn line belongs to
+        self._made_from: object = None
         if opens:
             self._bindings.bind("enter", "open", show=False)
 
     # -- content ----------------------------------------------------------------------------------------------
 
-    def set_rows(self, rows: Sequence[Row]) -> None:
-        """Show other rows; the cursor stays on the row with the same key where there is one."""
+    def set_rows(self, rows: Sequence[Row], made_from: object = None) -> None:
+        """Show other rows; the cursor stays on the row with the same key where there is one.
+
+        ``made_from``: all that the rows are drawn from; nothing is done where it is the same as before.
+        """
+        if made_from is not None and made_from == self._made_from:
+            return
+        self._made_from = made_from
         key = self.cursor_key
         old_lines = self._height_key()
         self.rows = list(rows)
@@ -295,7 +307,7 @@ class Rows(Widget, can_focus=True):
         self.refresh(layout=old_lines != self._height_key())
 
     def _height_key(self) -> tuple[int, int]:
-        return len(self.rows), len(self._all_lines(self.size.width)[0]) if self.size.width else -1
+        return len(self.rows), self._count(self.size.width) if self.size.width else -1
 
     @property
     def cursor_key(self) -> str | None:
@@ -306,6 +318,12 @@ class Rows(Widget, can_focus=True):
         at = next((i for i, r in enumerate(self.rows) if r.key == key), None)
         if at is not None and at != self.cursor:
             self.cursor, self._follow = at, True
+            self.refresh()
+
+    def choose(self, key: str | None) -> None:
+        """Mark a row as the chosen one."""
+        if key != self.chosen:
+            self.chosen = key
             self.refresh()
 
     # -- keys -------------------------------------------------------------------------------------------------
@@ -375,23 +393,28 @@ class Rows(Widget, can_focus=True):
 
     # -- drawing ----------------------------------------------------------------------------------------------
 
-    def _all_lines(self, width: int) -> tuple[list[Content], list[int]]:
-        lines: list[Content] = []
-        owner: list[int] = []
-        for i, row in enumerate(self.rows):
-            drawn = row.lines(width, i == self.cursor and self.has_focus, row.key == self.chosen)
-            lines += drawn
-            owner += [i] * len(drawn)
-        return lines, owner
+    def _lines_of(self, at: int, width: int) -> list[Content]:
+        row = self.rows[at]
+        return row.lines(width, at == self.cursor and self.has_focus, row.key == self.chosen)
+
+    def _high(self, at: int, width: int) -> int:
+        return 1 if self.rows[at].one_line else len(self._lines_of(at, width))
+
+    def _count(self, width: int) -> int:
+        return sum(self._high(at, width) for at in range(len(self.rows)))
+
+    def _owners(self, width: int) -> list[int]:
+        """Which row each line belongs to."""
+        return [at for at in range(len(self.rows)) for _line in range(self._high(at, width))]
 
     def height_at(self, width: int) -> int:
         """How many lines are shown at a width."""
-        count = len(self._all_lines(width)[0]) or 1
+        count = self._count(width) or 1
         return min(count, self.max_lines) if self.max_lines else count
 
     def lines_of_cursor(self) -> range:
         """Which of all lines belong to the row under the cursor."""
-        mine = [i for i, row in enumerate(self._all_lines(self.size.width)[1]) if row == self.cursor]
+        mine = [i for i, row in enumerate(self._owners(self.size.width)) if row == self.cursor]
         return range(mine[0], mine[-1] + 1) if mine else range(0)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -399,19 +422,22 @@ class Rows(Widget, can_focus=True):
 
     def render(self) -> RenderResult:
         width, height = self.size.width, self.size.height
-        lines, owner = self._all_lines(width)
-        self._line_rows = owner
-        if not lines:
+        owner = self._line_rows = self._owners(width)
+        if not owner:
             return Content.styled(self.empty, DIM)
         mine = [i for i, row in enumerate(owner) if row == self.cursor]
         if mine and height > 0 and self._follow:
             # A line of what comes before and after stays in view, so that one sees that there is more.
             first, last = mine[0], mine[-1]
             self._top = min(self._top, max(0, first - 1))
-            self._top = max(self._top, min(last + 2, len(lines)) - height)
-        self._top = max(0, min(self._top, len(lines) - height))
-        shown = lines[self._top : self._top + height]
-        return join(self._mark_more(shown, len(lines), width))
+            self._top = max(self._top, min(last + 2, len(owner)) - height)
+        self._top = max(0, min(self._top, len(owner) - height))
+        seen = owner[self._top : self._top + height]
+        # Only the rows in view are drawn; the first of them may begin above it.
+        lines = [line for at in dict.fromkeys(seen) for line in self._lines_of(at, width)]
+        hidden = owner[: self._top].count(seen[0]) if seen else 0
+        shown = lines[hidden : hidden + height]
+        return join(self._mark_more(shown, len(owner), width))
 
     def _mark_more(self, shown: list[Content], total: int, width: int) -> list[Content]:
         """Where rows are out of sight, say so at the right edge."""
@@ -447,10 +473,11 @@ class Chooser(Rows):
         self.point_at(self.value)
 
     def set_value(self, value: Value | None) -> None:
-        self.value = "" if value is None else str(value)
-        self.chosen = self.value
-        self.point_at(self.value)
-        self.refresh()
+        told = "" if value is None else str(value)
+        if (told, told) != (self.value, self.chosen):
+            self.value = self.chosen = told
+            self.refresh()
+        self.point_at(told)
 
     def moved(self, key: str) -> None:
         self.value = self.chosen = key
@@ -504,11 +531,13 @@ class MultiChooser(Rows):
 
             return draw
 
-        self.set_rows([Row(c.value, drawer(c)) for c in choices])
+        self.set_rows([Row(c.value, drawer(c)) for c in choices], tuple(choices))
 
     def set_value(self, value: Value | None) -> None:
-        self.value = tuple(str(x) for x in value) if isinstance(value, tuple) else ()
-        self.refresh()
+        ticked = tuple(str(x) for x in value) if isinstance(value, tuple) else ()
+        if ticked != self.value:
+            self.value = ticked
+            self.refresh()
 
     def action_tick(self) -> None:
         key = self.cursor_key

@@ -17,7 +17,7 @@ from wizard.faces.tui import look, text
 from wizard.faces.tui.dialogs import Ask, Entry
 from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.screen import WalkScreen
-from wizard.faces.tui.text import DIM, TEXT, Part, content
+from wizard.faces.tui.text import DIM, TEXT, WARN, Part, content
 from wizard.faces.tui.views import SLOW_S, MachineView, ModelView, MoveView, ReviewView, model_entries
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import LineInput, Rows
@@ -195,7 +195,7 @@ class Wizard:
         self.walk.use(session)
         self.walk_screen.show()
         self.walk_screen.refresh_files()
-        self.walk_screen.prepare_steps()
+        self.walk_screen.ahead.later()
         if self.first_step is not None and not self.walk_screen.go_on_when_ready:
             self.walk_screen.go_to(self.first_step)
         if self.walk.step_id == "machine":
@@ -520,6 +520,8 @@ class Wizard:
         more = len(saved.answers) - 8
         if more > 0:
             parts.append(("\n  " + _("and {n} more").format(n=more), DIM))
+        if saved.secrets:
+            parts.append(("\n\n" + resume.not_kept(saved.secrets), WARN))
         self.app.push_screen(
             Ask(
                 _("Take the answers of last time?") if finished else _("Go on from last time?"),
@@ -537,8 +539,11 @@ class Wizard:
         walk = self.walk
         walk.answers = Answers(file=dict(saved.answers), cli=walk.answers.cli, user=walk.answers.user)
         if self.first_step is None and saved.step and saved.step != resume.FINISHED:
-            self.first_step = saved.step
             order = [s.id for s in STEPS]
+            walk.secrets_missing = frozenset(saved.secrets)
+            asks = next(s.id for s in STEPS if any(q.secret for q in s.questions))
+            past = saved.step in order and order.index(saved.step) > order.index(asks)
+            self.first_step = asks if past and walk.misses_secret() else saved.step
             walk.visited.update(order[: order.index(saved.step)] if saved.step in order else ())
         if walk.session is not None:
             walk.use(walk.session)
@@ -554,12 +559,12 @@ class Wizard:
         if self.keep is None or self.kept_unanswered:
             return
         self._saves += 1
-        turn, (path, answers, step) = self._saves, self._to_keep(self.keep)
+        turn, kept = self._saves, self._to_keep(self.keep)
 
         def work() -> None:
             with self._saving:
                 # A later save has everything of an earlier one that comes late.
-                trouble = resume.save(path, answers, step) if turn == self._saves else None
+                trouble = resume.save(*kept) if turn == self._saves else None
             if trouble:
                 self.app.call_from_thread(self.app.notify, trouble, severity="warning")
 
@@ -572,14 +577,15 @@ class Wizard:
             with self._saving:
                 resume.save(*self._to_keep(self.keep))
 
-    def _to_keep(self, path: Path) -> tuple[Path, dict[str, Value], str]:
+    def _to_keep(self, path: Path) -> tuple[Path, dict[str, Value], str, tuple[str, ...]]:
         answers, view = self.walk.answers.flat(), self.walk_screen.views.get("review")
         if self.walk.pinned_model:
             answers.pop("model", None)
         if "out_dir" in self.walk.answers.cli:
             answers.pop("out_dir", None)
         written = isinstance(view, ReviewView) and view.written
-        return path, answers, resume.FINISHED if written else self.walk.step_id
+        secrets = () if written else self.walk.secrets_given()
+        return path, answers, resume.FINISHED if written else self.walk.step_id, secrets
 
     def to_type(self) -> list[TypeNext]:
         """What is left to type after the walk."""
