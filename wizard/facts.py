@@ -301,6 +301,14 @@ class Machine:
         """Whether this program itself runs in a container, whatever its kernel is."""
         return self.system in (SystemKind.CONTAINER, SystemKind.WSL_CONTAINER)
 
+    def lost_with_container(self, path: str) -> bool:
+        """Whether ``path`` (absolute) lies in the layer of the container that this program runs in.
+
+        What is written there ends when the container is removed; volumes and bind mounts are mounts of their own.
+        """
+        mount = self.mount_of(path)
+        return self.in_container and mount is not None and mount.path == "/"
+
     def mount_of(self, path: str) -> Mount | None:
         """The mount that ``path`` (absolute, links already followed) lies on: the longest mount prefix."""
         best: Mount | None = None

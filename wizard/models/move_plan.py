@@ -483,6 +483,8 @@ def _with_refusals(plan: MovePlan, machine: Machine, tree: Tree) -> MovePlan:
         warnings.append(_("{src} is already on a fast file system: moving it gains no speed").format(src=src))
     if plan.dst_mount == MountKind.MEMORY.value:
         warnings.append(_("{dst} is in memory and gone at the next restart").format(dst=dst))
+    elif machine.lost_with_container(real_dst):
+        warnings.append(_("{dst} lies in this container itself and is lost when the container is removed").format(dst=dst))
     if not found and plan.state in (MoveState.NONE,) and tree.lexists(dst):
         found += _different_model(plan, tree)
     return replace(plan, refusals=tuple(found), warnings=tuple(dict.fromkeys(warnings)))

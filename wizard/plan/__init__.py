@@ -104,7 +104,7 @@ def _plan(session: Session) -> Plan:
     if runtime == "local":
         _environment_folder(draft, release.version)
     bed = replace(bed, release=release.version, default_utilization=default_utilization(release.version))
-    move, host_path = _move(draft, info)
+    move, host_path = _move(draft, info, runtime)
     chosen, extra = _explicit(draft, release.version)
     if lora:
         chosen = {**chosen, "lora_adapters": tuple(f"{a}={p}" for a, p in lora)}
@@ -440,9 +440,16 @@ def _intent(draft: Draft, info: ModelInfo, lora: bool) -> Intent:
 # -- where it lies -----------------------------------------------------------------------------------------------
 
 
-def _move(draft: Draft, info: ModelInfo) -> tuple[MovePlanHint | None, str | None]:
+def _move(draft: Draft, info: ModelInfo, runtime: str) -> tuple[MovePlanHint | None, str | None]:
     """Whether the model should be moved, and where it lies then."""
     if not info.is_local:
+        cache = draft.session.environment.get("HF_HOME") or f"{draft.machine.home}/.cache/huggingface"
+        if draft.machine.lost_with_container(cache) and runtime == "local":
+            draft.warn(
+                "download_in_container",
+                _("The model is downloaded into this container itself and is lost when the container is removed."),
+                _("Start the container with a volume at {folder} to keep it.").format(folder=cache),
+            )
         return None, None
     path = expand(info.source, draft.machine.home)
     mount = draft.machine.mount_of(path)
@@ -468,11 +475,22 @@ def _move(draft: Draft, info: ModelInfo) -> tuple[MovePlanHint | None, str | Non
         why = _("it lies on {kind}, but the Linux disk has only {free:.0f} GiB free").format(
             kind=kind, free=(free or 0) / GIB
         )
+    elif draft.machine.lost_with_container(_asked_folder(draft) or default):
+        why = _("{why}; the copy is lost when this container is removed").format(why=why)
     wanted = bool(draft.decide("move", room, why, source="detected"))
     destination = default
     if wanted:
-        picked = draft.decide("move_to", default, _("in the Linux file system"), source="detected")
+        where = _("in the Linux file system")
+        if draft.machine.lost_with_container(default):
+            where = _("in this container itself: the copy is lost when the container is removed")
+        picked = draft.decide("move_to", default, where, source="detected")
         destination = place_in(root, expand(str(picked), draft.machine.home), draft.machine.home)
+        if draft.machine.lost_with_container(destination):
+            draft.warn(
+                "copy_in_container",
+                _("The copy of the model lies in this container itself and is lost when the container is removed."),
+                _("Name a folder of a volume under “Copy to” to keep it, or do not copy: the start then takes longer each time."),
+            )
     seconds = size_bytes / MOVE_RATE if size_bytes else None
     hint = MovePlanHint(root, destination, size_bytes, mount.kind.value, seconds, why, wanted)
     if not wanted:
@@ -483,6 +501,11 @@ def _move(draft: Draft, info: ModelInfo) -> tuple[MovePlanHint | None, str | Non
             (f"vllm-wizard move {root}",),
         )
     return hint, (destination + inside if wanted else path)
+
+
+def _asked_folder(draft: Draft) -> str | None:
+    given = draft.session.answers.get("move_to")
+    return expand(str(given[0]), draft.machine.home) if given is not None else None
 
 
 def entry_of(path: str) -> tuple[str, str]:
