@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from wizard.errors import BadInput
-from wizard.i18n import _
+from wizard.i18n import _, listed
 from wizard.session import FORMAT, SECRET_KEYS, Value, load_answers
 
 APP_NAME = "vllm-wizard"
@@ -25,11 +25,12 @@ THIS_MACHINE = "this machine"  # the name of the host that the wizard runs on
 
 @dataclass(frozen=True)
 class Saved:
-    """What was kept: explicit answers, the step reached (its id), and when (local time, as text)."""
+    """What was kept: explicit answers, the step reached (its id), when (local time, as text), and which secrets were given."""
 
     answers: Mapping[str, Value] = field(default_factory=dict)
     step: str = ""
     when: str = ""
+    secrets: tuple[str, ...] = ()  # names of those that were given; their values are kept nowhere
 
 
 def config_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -48,7 +49,7 @@ def session_path(machine_name: str = THIS_MACHINE, folder: Path | None = None) -
     return folder / f"session-{safe}.toml"
 
 
-def dump(answers: Mapping[str, Value], step: str, when: datetime | None = None) -> bytes:
+def dump(answers: Mapping[str, Value], step: str, when: datetime | None = None, secrets: Iterable[str] = ()) -> bytes:
     """The bytes of a file of kept answers (TOML, readable by ``load_answers`` as well)."""
     import tomli_w
 
@@ -60,6 +61,7 @@ def dump(answers: Mapping[str, Value], step: str, when: datetime | None = None) 
         "format": FORMAT,
         "step": step,
         "saved": moment.strftime("%Y-%m-%d %H:%M"),
+        "secrets": sorted(k for k in secrets if k in SECRET_KEYS),
         "answers": {k: (list(v) if isinstance(v, tuple) else v) for k, v in sorted(answers.items())},
     }
     heading = "# Answers of the last walk through vllm-wizard. No secrets are kept here.\n\n"
@@ -71,8 +73,21 @@ def parse(data: bytes, name: str) -> Saved:
     answers = load_answers(data, name)
     # load_answers has checked that this is valid TOML; only the two texts beside the answers are left to read.
     document = _toml(data)
-    step, when = document.get("step"), document.get("saved")
-    return Saved(answers, step if isinstance(step, str) else "", when if isinstance(when, str) else "")
+    step, when, given = document.get("step"), document.get("saved"), document.get("secrets")
+    return Saved(
+        answers,
+        step if isinstance(step, str) else "",
+        when if isinstance(when, str) else "",
+        tuple(k for k in given if isinstance(k, str) and k in SECRET_KEYS) if isinstance(given, list) else (),
+    )
+
+
+def not_kept(names: Iterable[str]) -> str:
+    """What to say of secrets that were given and have to be given again; "" without any."""
+    from wizard.steps import QUESTIONS
+
+    labels = listed([_(QUESTIONS[name].label) for name in names if name in QUESTIONS])
+    return _("Not kept, because it is secret, and to be given again on the step “Access”: {names}.").format(names=labels) if labels else ""
 
 
 def _toml(data: bytes) -> dict[str, Any]:
@@ -85,12 +100,12 @@ def _toml(data: bytes) -> dict[str, Any]:
     return tomllib.loads(data.decode("utf-8-sig"))
 
 
-def save(path: Path, answers: Mapping[str, Value], step: str) -> str | None:
+def save(path: Path, answers: Mapping[str, Value], step: str, secrets: Iterable[str] = ()) -> str | None:
     """Keep the answers at ``path``; the reason (for people) when that cannot be done, else None."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(dump(answers, step))
+        temporary.write_bytes(dump(answers, step, secrets=secrets))
         temporary.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ from wizard.errors import BadInput
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, TEXT, join, value_text
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import Chooser, Control, Cycler, LineInput, MultiChooser, Toggle, glyphs_of
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.plan_types import Choice, Plan
 from wizard.session import Value
 from wizard.steps import Question, parse_value
@@ -130,6 +130,8 @@ class Field(Widget):
         elif self.question.secret:
             given = walk.secrets.get(self.question.key)
             self.note = _("Given; it is written to vllm.env only.") if given else _(self.question.help)
+            if walk.misses_secret(self.question.key):
+                self.note = sentences(_("Given last time and not kept: give it again, or leave it empty."), self.note)
         else:
             decision = plan.decision(self.question.key)
             self.note = decision.reason if decision is not None else ""

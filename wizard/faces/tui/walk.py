@@ -26,6 +26,7 @@ class Walk:
 
     answers: Answers = field(default_factory=Answers)
     secrets: Secrets = field(default_factory=Secrets)
+    secrets_missing: frozenset[str] = frozenset()  # names of those given in an earlier walk, which keeps none
     session: Session | None = None
     plan: Plan | None = None
     before: Plan | None = None  # the plan before the last change that changed something
@@ -139,6 +140,14 @@ class Walk:
             self._replan()
         return True
 
+    def misses_secret(self, key: str | None = None) -> bool:
+        """Whether a secret (``key``, or any) was given in the walk that this one goes on from, and is not there."""
+        return any(self.secrets.get(k) is None for k in self.secrets_missing if key in (None, k))
+
+    def secrets_given(self) -> tuple[str, ...]:
+        """Names of the secrets of this walk, those included that are still to be given again."""
+        return tuple(sorted({*self.secrets.names(), *self.secrets_missing}))
+
     def _set(self, answers: Answers) -> None:
         self.answers = answers
         if self.session is not None:
@@ -187,7 +196,10 @@ class Walk:
             return plan.model is None or (plan.fit is not None and not plan.fit.fits)
         if step.id == "review":
             return bool(plan.blockers)
-        return any(q.error(plan, q.current(plan)) for q in asked(step, plan) if answered(self.answers, q.key))
+        questions = asked(step, plan)
+        if any(q.secret and self.misses_secret(q.key) for q in questions):
+            return True
+        return any(q.error(plan, q.current(plan)) for q in questions if answered(self.answers, q.key))
 
 
 def answered(answers: Answers, key: str) -> bool:
