@@ -503,7 +503,7 @@ def _length(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick]
         result = trial.fit(replace(request, max_model_len=target, max_num_seqs=request.max_num_seqs or aim.seqs))
         if result.fits or result.max_model_len_that_fits is None:
             if longest is None:
-                reason = _("enough for this purpose")
+                reason = _("enough for this purpose; the model's own maximum is not known")
             elif target == longest:
                 reason = _("the model's own maximum")
             else:

@@ -356,13 +356,13 @@ def as_json(info: ModelInfo, request: FitRequest, result: FitResult, calibration
         "gpu_free_gib": _gib(request.gpu_free_bytes) if request.gpu_free_bytes is not None else None,
         "gpu_memory_utilization": result.utilization,
         "budget_gib": _gib(result.budget_bytes),
-        "weights_gib": _gib(result.weights_bytes),
+        "weights_gib": _gib(result.weights_bytes) if result.weights_known else None,
         "activation_gib": _gib(result.activation_bytes),
         "non_torch_gib": _gib(result.non_torch_bytes),
         "cuda_graph_gib": _gib(result.cuda_graph_bytes),
         "lora_gib": _gib(result.lora_bytes),
         "draft_gib": _gib(result.draft_bytes),
-        "kv_cache_gib": _interval_gib(result.kv_cache_bytes),
+        "kv_cache_gib": _interval_gib(result.kv_cache_bytes) if result.weights_known else None,
         "kv_cache_tokens": {"best": int(result.kv_cache_tokens.best), "low": int(result.kv_cache_tokens.low), "high": int(result.kv_cache_tokens.high)},
         "kv_bytes_per_token": result.kv_bytes_per_token,
         "max_model_len": result.max_model_len,
@@ -418,6 +418,8 @@ def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration
         out.append(_("It fits, also at the pessimistic end."))
     elif result.fits_best:
         out.append(_("It may fit, but not at the pessimistic end."))
+    elif not result.weights_known:
+        out.append(_("Whether it fits is not known."))
     elif not result.certain:
         out.append(_("Not certain."))
     else:

@@ -217,11 +217,12 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None) 
     if not certain:
         notes.append(_("the cache layout of this architecture is not known: no guess is made, vLLM prints what fits when it starts"))
     weights, parts = _stage_weights(info, model, request, notes)
-    if not weights:
+    weights_known = bool(weights)
+    if not weights_known:
         notes.append(_("the size of the weights is not known"))
         certain = False
         weights = [0]
-    if not info.weight_bytes or info.weight_source == ESTIMATED or (model.quant.bytes_per_weight is None and model.quant.method is not None and info.weight_source in ("", "computed from config")):
+    elif not info.weight_bytes or info.weight_source == ESTIMATED or (model.quant.bytes_per_weight is None and model.quant.method is not None and info.weight_source in ("", "computed from config")):
         notes.append(_("the size of the weights is estimated"))
     if request.draft_model and not request.draft_weight_bytes:
         notes.append(_("the size of the draft model {name} is not known here: it is not counted").format(name=request.draft_model))
@@ -254,12 +255,14 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None) 
         _check_fixed(request, fixed, side.used, problems)
         best, margin = fixed, 0
     pool_bytes = Interval(max(0, best), max(0, best - margin), max(0, best + margin))
+    if not weights_known and fixed is None:
+        pool_bytes = Interval(0, 0, 0)  # what is left beside something of no known size
     pool = _pool(info, model, request, batch, side, max_len) if certain else None
     limit = info.max_model_len or max_len or 1_048_576
     tokens, longest, concurrency, per_token = _cache(pool, pool_bytes, limit, max_len)
     keeps_cache = pool is not None
     _check_free(request, utilization, budget, problems, notes, fixed is not None)
-    fits_best, fits_low = best > 0 and not problems, best - margin > 0 and not problems
+    fits_best, fits_low = best > 0 and weights_known and not problems, best - margin > 0 and not problems
     if pool is not None and max_len:
         need = pool.blocks_for(max_len)
         fits_best = fits_best and need <= pool.blocks(pool_bytes.best)
@@ -285,6 +288,7 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None) 
         draft_bytes=request.draft_weight_bytes, kv_cache_bytes=pool_bytes, kv_cache_tokens=tokens, kv_bytes_per_token=per_token, max_model_len=max_len,
         max_model_len_that_fits=longest, concurrency=concurrency, lines=lines, notes=tuple(notes), problems=tuple(problems),
         max_num_seqs=batch.seqs, max_num_batched_tokens=batch.tokens, calibrated=calibration is not None,
+        weights_known=weights_known,
     )  # fmt: skip
 
 

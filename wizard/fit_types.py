@@ -133,3 +133,4 @@ class FitResult:
     max_num_seqs: int | None = None  # as computed with
     max_num_batched_tokens: int | None = None
     calibrated: bool = False  # figures measured on this machine went into it
+    weights_known: bool = True  # False: no size of the weights is known, so what is left beside them is not either

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 from wizard.errors import BadInput
 from wizard.facts import Machine
-from wizard.i18n import _
-from wizard.models.info import FoundModel, LoraAdapter, ModelInfo
+from wizard.i18n import _, listed, sentences
+from wizard.models.info import FoundModel, Issue, LoraAdapter, ModelInfo
 
 if TYPE_CHECKING:
     from wizard.fit_store import Calibrations
@@ -261,8 +261,20 @@ def look_at_model(session: Session, host: Host, source: str) -> Session:
     from wizard.models.inspect import from_published
 
     # Known by name only: nothing can be computed unless its shapes are published, and the plan says so.
-    unknown = ModelInfo(source=source, is_local=False, repo_id=source, kv_layout_known=False)
+    note = Issue("not_looked_up", source, _not_looked_up(source, session.recipes), fatal=False)
+    unknown = ModelInfo(source=source, is_local=False, repo_id=source, kv_layout_known=False, issues=(note,))
     return session.with_model(source, from_published(source) or unknown)
+
+
+def _not_looked_up(source: str, recipes: RecipeBook) -> str:
+    """Why nothing is known of a repository that only a recorded machine names, and what it may have been meant for."""
+    import difflib
+
+    near = difflib.get_close_matches(source, [variant.model_id for _recipe, variant in recipes.candidates()], 2, 0.8)
+    return sentences(
+        _("It stands in no recipe, and the network is not asked for a recorded machine: whether there is such a repository is not known. Check the name."),
+        _("Did you mean {names}?").format(names=listed(near)) if near else "",
+    )
 
 
 def look_at_adapters(session: Session) -> Session:

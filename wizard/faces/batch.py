@@ -238,7 +238,7 @@ def fit_rows(plan: Plan) -> list[tuple[str, str]]:
     fit = plan.fit
     assert fit is not None
     whose = _("Memory (RAM)") if plan.device == "cpu" else _("GPU memory")
-    if plan.model is not None and plan.model.weight_bytes is None:
+    if not fit.weights_known:
         return [(whose, _("not known: the size of the weights is not known"))]
     tokens = fit.kv_cache_tokens
     text = _(

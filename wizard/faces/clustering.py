@@ -230,8 +230,8 @@ def way_json(way: Way) -> dict[str, Any]:
         "needs": list(way.needs),
         "copies": way.copies,
         "gpus": way.gpus,
-        "weights_gib_per_gpu": round(result.weights_bytes / GIB, 2) if result is not None else None,
-        "kv_cache_gib_per_gpu": round(result.kv_cache_bytes.best / GIB, 2) if result is not None else None,
+        "weights_gib_per_gpu": round(result.weights_bytes / GIB, 2) if result is not None and result.weights_known else None,
+        "kv_cache_gib_per_gpu": round(result.kv_cache_bytes.best / GIB, 2) if result is not None and result.weights_known else None,
         "kv_cache_tokens": way.cache_tokens,
         "traffic_bytes_per_token": way.sized.traffic_bytes_per_token if way.sized is not None else None,
     }

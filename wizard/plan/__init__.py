@@ -352,6 +352,8 @@ def _choose_model(
                 else _("Nothing is known of this model."),
                 labelled(issue.file, issue.message) if issue.file else issue.message,
             )
+        elif issue.code == "not_looked_up":
+            draft.warn("model_not_looked_up", _("Nothing is known of {model}.").format(model=source), issue.message)
         else:
             draft.warn("model_" + issue.code, issue.message, issue.file)
     if not info.servable and not any(b.code.startswith("model_") for b in draft.blockers):
@@ -737,7 +739,7 @@ def _judge_fit(
             _("A part of the weights stays in RAM; answers come much slower."),
             sentence(sized.values["cpu_offload_gb"][1]),
         )
-    if not result.certain:
+    if not result.certain and result.weights_known:
         draft.warn(
             "fit_uncertain",
             _("How much memory this model needs is not certain."),
@@ -759,10 +761,9 @@ def _judge_fit(
     detail = sentence(sentences(*result.problems) or _("it is larger than the memory that is free"))
     if result.ways_out:
         detail = sentences(detail, _("Ways out: {ways}.").format(ways=clauses(w.text for w in result.ways_out)))
-    if info.weight_bytes is None:
-        draft.warn(
-            "fit_unknown", _("The model's size is not known here, so nothing says that it fits."), detail
-        )
+    if not result.weights_known:
+        told = sentences(*map(sentence, result.problems), _("vLLM says at the start what fits."))
+        draft.warn("fit_unknown", _("The model's size is not known here, so nothing says that it fits."), told)
     elif _is_spread(draft):
         draft.warn("does_not_fit_one", _("The model does not surely fit this machine alone: it is spread."), detail)
     else:

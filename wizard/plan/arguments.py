@@ -274,6 +274,8 @@ def _names(command: Command, draft: Draft, info: ModelInfo) -> None:
         _("vLLM does not know this architecture itself")
         if needed
         else _("vLLM brings its own code for this model")
+        if info.architecture is not None
+        else _("whether the model needs it is not known here; foreign code only runs when you say so")
     )
     if draft.decide("trust_remote_code", needed, reason, source="detected"):
         command.put("trust_remote_code", (), _("runs code that comes with the model"))
@@ -359,6 +361,7 @@ def _formats(
     reasoning = _first(
         release.reasoning_parsers, (facts.reasoning_parser if facts else None), info.reasoning_parser
     )
+    unknown = _("nothing is known of this model's formats") if info.architecture is None else ""
     for key, wanted, parser, no_reason in (
         ("tools", intent.tools, tool, _("vLLM {version} has no tool parser for this model")),
         (
@@ -368,7 +371,7 @@ def _formats(
             _("this model has no reasoning part that vLLM {version} could separate"),
         ),
     ):
-        missing = no_reason.format(version=release.version)
+        missing = unknown or no_reason.format(version=release.version)
         if parser is None:
             proposed, reason = False, missing
         elif key == "tools":

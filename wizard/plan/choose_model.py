@@ -145,6 +145,8 @@ def _judge(
         if not fits:
             why = result.problems[0] if result.problems else _("it is larger than the memory that is free")
             against = _("does not fit: {why}").format(why=why)
+            if not result.weights_known:
+                against = _("its size is not known, so nothing says that it fits")
     return Candidate(
         source,
         name,

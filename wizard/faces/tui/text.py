@@ -199,7 +199,7 @@ def shares(sizes: Sequence[float], cells: int) -> list[int]:
 def memory_bar(plan: Plan, glyphs: Glyphs, width: int) -> Content:
     """The memory bar with its legend and what it means, or why there is none."""
     fit = plan.fit
-    if fit is None:
+    if fit is None or not fit.weights_known:
         return Content.styled(
             _("The memory cannot be computed yet: {why}").format(why=_why_no_fit(plan)), DIM
         )
@@ -227,7 +227,7 @@ def _why_no_fit(plan: Plan) -> str:
     if plan.model is None:
         return _("no model is chosen.")
     if plan.model.weight_bytes is None:
-        return _("nothing is known about this model's size.")
+        return _("the size of this model is not known.")
     return _("this machine's GPU memory is not known.")
 
 
