@@ -267,7 +267,7 @@ def _changes(
                 break
             hit = at_some_length(replace(request, cpu_offload_bytes=gib * GIB))
             if hit is not None:
-                yield 9.0, _with_length("offload", _("{gib} GiB of the weights kept in RAM: every step waits for the bus, the last resort").format(gib=gib), {"cpu_offload_gb": str(gib)}, hit[1], asked)
+                yield 9.0, _with_length("offload", _("{gib} GiB of the weights kept in RAM, the last resort: answers come much slower").format(gib=gib), {"cpu_offload_gb": str(gib)}, hit[1], asked)
                 break
 
 
@@ -482,7 +482,7 @@ def _offload(
         if gib * GIB * on_each > min(ram_free_bytes * 0.8, trial.info.weight_bytes * MOST_OFFLOADED):
             break
         if trial.fit(replace(asked, cpu_offload_bytes=gib * GIB)).fits:
-            words = _("the last resort: without {gib} GiB of the weights in RAM no useful context fits; every step waits for the bus")
+            words = _("the last resort: without {gib} GiB of the weights in RAM no useful context fits; for every token of an answer they are copied to the GPU anew")
             picks[OFFLOAD] = Pick(OFFLOAD, str(gib), words.format(gib=gib))
             return replace(request, cpu_offload_bytes=gib * GIB)
     return request

@@ -268,10 +268,12 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None) 
         fits_best = fits_best and need <= pool.blocks(pool_bytes.best)
         fits_low = fits_low and need <= pool.blocks(pool_bytes.low)
     if info.task == "generate" or keeps_cache:
-        if best - margin <= 0 and not problems:
+        # What is not free is of no use to the weights either, however much of the card is asked for.
+        room = budget if request.gpu_free_bytes is None else min(budget, request.gpu_free_bytes)
+        if fixed is None and weights_known and room - side.used - margin <= 0:
             problems.append(
                 _("weights ({weights:.1f} GiB) and what vLLM needs beside them ({rest:.1f} GiB) leave no room for the cache in {budget:.1f} GiB").format(
-                    weights=side.weights / GIB, rest=(side.used - side.weights) / GIB, budget=budget / GIB
+                    weights=side.weights / GIB, rest=(side.used - side.weights) / GIB, budget=room / GIB
                 )
             )
         elif not fits_low and not problems and max_len:

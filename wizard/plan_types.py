@@ -130,5 +130,10 @@ class Plan:
         return item.reason if item else ""
 
     @property
+    def offload_gib(self) -> int:
+        """How much of the weights each GPU leaves in RAM; 0: all of them lie on the GPU."""
+        return self.fit_request.cpu_offload_bytes // (1 << 30) if self.fit_request is not None else 0
+
+    @property
     def can_serve(self) -> bool:
         return not self.blockers and self.release is not None and bool(self.argv)

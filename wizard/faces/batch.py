@@ -256,6 +256,9 @@ def fit_rows(plan: Plan) -> list[tuple[str, str]]:
         budget=fit.budget_bytes / GIB,
     )
     rows = [(whose, memory)]
+    if plan.offload_gib:
+        words = _("{gib} GiB of the weights stay in RAM: answers come much slower.")
+        rows.append((_("Offloaded"), words.format(gib=plan.offload_gib)))
     if tokens.best > 0 and fit.certain:
         rows.append(
             (

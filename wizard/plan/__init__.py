@@ -104,7 +104,6 @@ def _plan(session: Session) -> Plan:
     if runtime == "local":
         _environment_folder(draft, release.version)
     bed = replace(bed, release=release.version, default_utilization=default_utilization(release.version))
-    move, host_path = _move(draft, info, runtime)
     chosen, extra = _explicit(draft, release.version)
     if lora:
         chosen = {**chosen, "lora_adapters": tuple(f"{a}={p}" for a, p in lora)}
@@ -115,6 +114,10 @@ def _plan(session: Session) -> Plan:
         given["max_lora_rank"] = str(rank or LORA_RANKS[-1])
     sized = size(info, bed, intent, chosen, extra, given)
     _sizes(draft, info, bed, intent, sized, chosen, extra, given)
+    helped = sized
+    if not sized.result.fits and (chosen or extra):
+        helped = size(info, bed, intent, {k: v for k, v in chosen.items() if k == "lora_adapters"}, {}, given)
+    move, host_path = _move(draft, info, runtime, hopeless(helped.result) and not _is_spread(draft))
     choose_access(draft, runtime)
     arguments = build(
         draft,
@@ -316,7 +319,7 @@ def _choose_model(
     hopeless = any(b.severity is Severity.BLOCKER for b in draft.machine.problems)
     found = () if hopeless and draft.answered("model") is None else ranked(session, bed, needs)
     draft.choices["model"] = choices(found)
-    best = next((c for c in found if c.fits), None)
+    best = next((c for c in found if c.fits), None) or next((c for c in found if c.offload_gib), None)
     given = draft.answered("model")
     if given is None:
         if best is None:
@@ -369,6 +372,8 @@ def _choose_model(
 
 
 def _why_best(best: Candidate) -> str:
+    if best.offload_gib:
+        return _("nothing fits the GPU as it is; this one does with a part of its weights in RAM")
     if best.on_disk:
         return _("the best that lies on this machine and fits")
     return _("the best of the recipes that fits; none that fits lies on this machine")
@@ -442,7 +447,12 @@ def _intent(draft: Draft, info: ModelInfo, lora: bool) -> Intent:
 # -- where it lies -----------------------------------------------------------------------------------------------
 
 
-def _move(draft: Draft, info: ModelInfo, runtime: str) -> tuple[MovePlanHint | None, str | None]:
+def hopeless(result: FitResult) -> bool:
+    """Whether it is known that a model does not fit, whatever flags it is given."""
+    return not result.fits and result.weights_known and (result.certain or result.weights_bytes > result.budget_bytes)
+
+
+def _move(draft: Draft, info: ModelInfo, runtime: str, useless: bool) -> tuple[MovePlanHint | None, str | None]:
     """Whether the model should be moved, and where it lies then."""
     if not info.is_local:
         cache = draft.session.environment.get("HF_HOME") or f"{draft.machine.home}/.cache/huggingface"
@@ -479,7 +489,9 @@ def _move(draft: Draft, info: ModelInfo, runtime: str) -> tuple[MovePlanHint | N
         )
     elif draft.machine.lost_with_container(_asked_folder(draft) or default):
         why = _("{why}; the copy is lost when this container is removed").format(why=why)
-    wanted = bool(draft.decide("move", room, why, source="detected"))
+    if useless:
+        why = _("the model does not fit, so a copy of it would be of no use")
+    wanted = bool(draft.decide("move", room and not useless, why, source="detected"))
     destination = default
     if wanted:
         where = _("in the Linux file system")
@@ -495,7 +507,7 @@ def _move(draft: Draft, info: ModelInfo, runtime: str) -> tuple[MovePlanHint | N
             )
     seconds = size_bytes / MOVE_RATE if size_bytes else None
     hint = MovePlanHint(root, destination, size_bytes, mount.kind.value, seconds, why, wanted)
-    if not wanted:
+    if not wanted and not useless:
         draft.warn(
             "model_on_slow_mount",
             _("The model stays on {kind}; the start will take long.").format(kind=kind),
@@ -758,7 +770,7 @@ def _judge_fit(
         ram_free_bytes=bed.ram_free_bytes,
     )
     result = replace(result, ways_out=found)
-    detail = sentence(sentences(*result.problems) or _("it is larger than the memory that is free"))
+    detail = sentence(clauses(result.problems) or _("it is larger than the memory that is free"))
     if result.ways_out:
         detail = sentences(detail, _("Ways out: {ways}.").format(ways=clauses(w.text for w in result.ways_out)))
     if not result.weights_known:

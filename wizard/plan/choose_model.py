@@ -13,7 +13,7 @@ from wizard.models.info import FoundModel, ModelInfo
 from wizard.models.words import origin_words, quant_words
 from wizard.plan import runtime as rt
 from wizard.plan.intents import BY_KEY, Intent, possible
-from wizard.plan.sizing import Bed, quick
+from wizard.plan.sizing import Bed, quick, with_help
 from wizard.plan_types import Choice
 from wizard.session import Session
 
@@ -34,6 +34,7 @@ class Candidate:
     on_disk: bool
     fits: bool
     length: int  # the context that would fit
+    offload_gib: int  # it only fits with so much of the weights in RAM; 0: without, or not at all
     quality: int
     note: str
     against: str
@@ -104,6 +105,7 @@ def _rank(c: Candidate) -> tuple[object, ...]:
     # A model for embeddings or speech is not what somebody wants who did not say so.
     return (
         not c.fits,
+        not c.offload_gib,
         c.info.task != "generate",
         c.slow,
         not c.on_disk,
@@ -137,12 +139,19 @@ def _judge(
         notes.append(f"{info.weight_bytes / GIB:.1f} GiB")
     if info.quantization:
         notes.append(quant_words(info.quant_detail or info.quantization))
-    fits, length = False, 0
+    fits, length, offload = False, 0, 0
     if not against:
         against = unsupported(info, needs)
     if not against:
         fits, length, result = quick(info, bed, default_intent(info))
-        if not fits:
+        helped = with_help(info, bed, default_intent(info)) if not fits and found is not None else None
+        if helped is not None:
+            # As the plan would have it: what the row says is what choosing it gives.
+            length, offload = int(helped.request.max_model_len or 0), helped.request.cpu_offload_bytes // GIB
+            fits = not offload
+        if offload:
+            against = _("only fits with {gib} GiB of its weights in RAM: answers come much slower").format(gib=offload)
+        elif not fits:
             why = result.problems[0] if result.problems else _("it is larger than the memory that is free")
             against = _("does not fit: {why}").format(why=why)
             if not result.weights_known:
@@ -154,6 +163,7 @@ def _judge(
         found is not None,
         fits,
         length,
+        offload,
         quality,
         listed(notes),
         against,
@@ -246,7 +256,7 @@ def quantization_objection(method: str | None, device: str, capability: str | No
 
 def choices(found: tuple[Candidate, ...], limit: int = 60) -> tuple[Choice, ...]:
     """The candidates as choices: what lies here first, then what could be downloaded and fits."""
-    best = found[0].source if found and found[0].fits else None
+    best = found[0].source if found and (found[0].fits or found[0].offload_gib) else None
     shown = sorted((c for c in found if c.fits or c.on_disk), key=lambda c: not c.on_disk)
     return tuple(
         Choice(

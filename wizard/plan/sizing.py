@@ -212,6 +212,13 @@ def quick(info: ModelInfo, bed: Bed, intent: Intent) -> tuple[bool, int, FitResu
     return result.certain and length >= min(LEAST_LENGTH, target), length, result
 
 
+def with_help(info: ModelInfo, bed: Bed, intent: Intent) -> Sized | None:
+    """What a plan would do so that a model fits that does not fit as it is (a smaller cache type, weights in RAM);
+    None where nothing helps."""
+    sized = size(info, bed, intent, {}, {})
+    return sized if sized.result.fits else None
+
+
 def _request(
     info: ModelInfo,
     bed: Bed,

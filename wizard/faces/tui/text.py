@@ -16,7 +16,7 @@ from textual.content import Content
 from wizard.faces.tui import linebreaks
 from wizard.faces.tui.look import Glyphs
 from wizard.facts import Problem, Severity
-from wizard.i18n import N_, _, sentence
+from wizard.i18n import N_, _, clauses, sentence, sentences
 
 if TYPE_CHECKING:
     from wizard.fit_types import FitResult
@@ -242,13 +242,14 @@ def gpu_total(plan: Plan) -> int | None:
 
 def _memory_sentence(plan: Plan, fit: FitResult) -> str:
     if fit.problems and not fit.fits:
-        return fit.problems[0]
+        return sentence(clauses(fit.problems))
     if fit.kv_cache_tokens.best <= 0:
         return ""
     text = _("The KV cache holds about {tokens:,} tokens").format(tokens=int(fit.kv_cache_tokens.best))
     if fit.max_model_len and fit.concurrency:
         text += _(": {n:.1f} requests of {length:,}").format(n=fit.concurrency, length=fit.max_model_len)
-    return sentence(text)
+    slow = _("{gib} GiB of the weights stay in RAM: answers come much slower.").format(gib=plan.offload_gib) if plan.offload_gib else ""
+    return sentences(sentence(text), slow)
 
 
 # -- command ----------------------------------------------------------------------------------------------------
