@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 
 from tests.faces import tui_fake
 from tests.faces.tui_play import MACHINES, app_on, fake_app, ready, screen_text, shows, until
-from wizard.diagnose.engine import Finding
+from wizard.diagnose.engine import Diagnosis, Finding
 from wizard.diagnose.reader import read_bytes
 from wizard.faces.tui.app import WizardApp
-from wizard.faces.tui.diagnosis import DiagnoseScreen, Reading, clip_end, plan_diff, surroundings
+from wizard.faces.tui.diagnosis import (
+    DiagnoseScreen,
+    Reading,
+    clip_end,
+    of_another_model,
+    plan_diff,
+    surroundings,
+)
 from wizard.faces.tui.look import UNICODE
 from wizard.session import Answers
 
@@ -246,3 +253,30 @@ def test_two_plans_are_compared_line_by_line() -> None:
     after = replace(before, argv=(*before.argv, "--enforce-eager"), env={})
     assert plan_diff(before, after) == ["- VLLM_LOGGING_LEVEL=INFO", "+ --enforce-eager"]
     assert plan_diff(before, before) == []
+
+
+async def test_a_fix_from_the_log_of_another_model_says_so_before_it_is_taken(tmp_path: Path) -> None:
+    app: Any = app_on("wsl2-rtx4090-desktop", tmp_path, Answers(cli={"max_model_len": 12288}))
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(app, pilot)
+        await pasted(pilot, screen, TOO_LONG)
+        await until(pilot, lambda: screen.usable_here() is not None)
+        await pilot.press("enter")
+        await shows(app, pilot, "Use this fix in my plan?", "of another model, /m/x")
+        await pilot.press("escape")
+
+
+def test_only_another_model_is_another_model() -> None:
+    from tests.faces import tui_fake
+
+    plan = tui_fake.planner(tui_fake.session())
+    own = str(plan.host_model_path or plan.value("model"))
+    name = own.rstrip("/").rpartition("/")[2]
+    for same in (own, own + "/", f"/models/{name}", f"Someone/{name}", f"/root/.cache/huggingface/hub/models--Q--{name}/snapshots/0a1b", "", None):
+        found = Diagnosis()
+        found.model = same
+        assert of_another_model(found, plan) == "", same
+    found = Diagnosis()
+    found.model = f"/models/{name}-AWQ"
+    assert "another model" in of_another_model(found, plan)
+    assert of_another_model(None, plan) == ""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.launch.conftest import FAKE, free_port
 from tests.launch.tiny_folder import make_model
+from wizard import releases
 from wizard.diagnose.engine import Finding, Fix
 from wizard.launch import loop, processes, record, repair
 from wizard.launch import run as launching
@@ -300,3 +301,16 @@ def test_killed_without_a_word(host, log, code):
     found = repair.examine(log, "0.32.0", host, code)
     assert found.findings[0].cause == "host_oom_killed"
     assert repair.examine("", "0.32.0", host, 1).findings == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "answer"),
+    [
+        ("--no-enable-prefix-caching", {"enable_prefix_caching": "false"}),
+        ("--disable-log-requests", {"enable_log_requests": "false"}),
+        ("--enforce-eager", {"enforce_eager": "true"}),
+    ],
+)
+def test_a_fix_that_turns_a_switch_off_is_the_answer_no(made, flag, answer):
+    plan = replace(made().plan, release=releases.load("0.33.0"))
+    assert repair._answers_of(Fix("x", {flag: True}), plan) == answer

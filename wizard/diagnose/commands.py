@@ -177,6 +177,13 @@ def _look(words: _Words, diagnosis: Diagnosis) -> None:
         from wizard.host import open_host
 
         machine.look(open_host(words.values.get("--machine")), diagnosis)
+    from wizard.diagnose import held
+
+    if held.asks_for_memory(diagnosis):
+        from wizard.host import open_host
+        from wizard.probes import gpu
+
+        held.hold(diagnosis, gpu.probe(open_host(words.values.get("--machine"))))
 
 
 def log_is_not_enough(diagnosis: Diagnosis) -> bool:

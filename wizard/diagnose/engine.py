@@ -100,6 +100,8 @@ class Diagnosis:
         self.release: str | None = None
         self.model: str | None = None
         self.gpu: str | None = None
+        self.utilization: float | None = None
+        self.wsl: bool | None = None
         self.command: str | None = None
         self.stage: str | None = None
         self.ready = False
@@ -219,6 +221,8 @@ class Case:
             return self.docker is True
         if fact == "ready":
             return self.run.ready_index >= 0
+        if fact == "cpu":
+            return self.run.cpu
         if fact == "rocm":
             return any(word in self.run.text for word in ("ROCm", "rocm", "HIP error", "hip", "gfx9", "gfx11"))
         raise ValueError(fact)
@@ -488,6 +492,8 @@ def _tell(diagnosis: Diagnosis, case: Case, matches: list[Match]) -> None:
     diagnosis.release = case.release
     diagnosis.model = run.model
     diagnosis.gpu = run.gpu
+    diagnosis.utilization = run.utilization
+    diagnosis.wsl = case.wsl
     diagnosis.command = run.command
     diagnosis.ready = run.ready_index >= 0
     diagnosis.stage = NAMES[run.stage] if run.stage >= 0 else None
@@ -543,7 +549,20 @@ def _finding(case: Case, match: Match) -> Finding:
     finding.fixes = list(match.extra_fixes)
     if not match.drop_fixes:
         finding.fixes += fixes_of(case, match.rule.fixes, match.fields)
+    _name_the_model(finding, case.run.model)
     return finding
+
+
+def _name_the_model(finding: Finding, model: str | None) -> None:
+    """Put the model of the log into the commands, in place of the words that the rules have for it."""
+    commands = " ".join([c for fix in finding.fixes for c in fix.commands])
+    if "MODEL_FOLDER" not in commands and "REPOSITORY" not in commands:
+        return
+    from wizard.diagnose import placeholders
+
+    for fix in finding.fixes:
+        fix.commands = placeholders.filled(fix.commands, model)
+    finding.look += placeholders.unknown_words([c for fix in finding.fixes for c in fix.commands])
 
 
 def _picked_line(case: Case, match: Match, index: int) -> int:

@@ -65,6 +65,7 @@ _COMMAND = Lazy(
 _STOPPED = ("     Shutting down", "received signal=SIG", "Waiting for application shutdown", "Received SIGINT", "Received SIGTERM")
 _FLAG = Lazy(r"'(\w+)': ('(?:[^'\\]|\\.)*'|[^,{}\[\]]+)")
 _WSL = ("WSL is detected", "microsoft-standard-WSL2", "WSL2", "/mnt/c/", "/mnt/d/", "/mnt/e/", "wsl: ", "dxgkio", "dxgk:", "/usr/lib/wsl/", ".wslconfig")
+_CPU = ("cpu_worker.py", "cpu_model_runner.py", "Automatically detected platform cpu", "device_config=cpu", "vllm-openai-cpu", "CPU_KVCACHE_SPACE")
 _DOCKER = ("docker", "container", "dist-packages/vllm", "/vllm-workspace")
 
 
@@ -272,6 +273,11 @@ class Run:
             line = self.text[at : self.text.find("\n", at)] if at >= 0 else ""
             self._arguments = {m[1]: m[2].strip("'\" ") for m in _FLAG.compiled.finditer(line)}
         return self._arguments
+
+    @property
+    def cpu(self) -> bool:
+        """Whether vLLM ran on the processor alone."""
+        return any(self.says(word) for word in _CPU)
 
     @property
     def wsl(self) -> bool | None:

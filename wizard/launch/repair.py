@@ -46,9 +46,10 @@ class Repair:
 
 def examine(log: str, release: str | None, host: Host, returncode: int | None = None) -> Diagnosis:
     """What the log tells, with a look at this machine where the log alone cannot tell."""
-    from wizard.diagnose import machine
+    from wizard.diagnose import held, machine
     from wizard.diagnose.engine import Known, diagnose
     from wizard.diagnose.reader import read_bytes
+    from wizard.probes import gpu
 
     # launch.sh says beforehand by which words one sees that it is ready: they are not the server's.
     lines = [line for line in log.split("\n") if "Application startup complete”" not in line]
@@ -61,6 +62,8 @@ def examine(log: str, release: str | None, host: Host, returncode: int | None = 
         # A warning is not what killed it.
         found.findings = [_killed(), *found.findings]
     machine.look(host, found)
+    if held.asks_for_memory(found):
+        held.hold(found, gpu.probe(host))
     return found
 
 

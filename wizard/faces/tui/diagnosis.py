@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import difflib
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from wizard.diagnose.engine import Diagnosis, Finding, Fix
     from wizard.diagnose.reader import NumberedLines
     from wizard.faces.tui.work import Wizard
+    from wizard.facts import GpuStack
     from wizard.plan_types import Plan
     from wizard.session import Session
 
@@ -181,6 +183,24 @@ def plan_diff_content(before: Plan, after: Plan, changed: Sequence[str], width: 
     return join(shown)
 
 
+def of_another_model(diagnosis: Diagnosis | None, plan: Plan) -> str:
+    """What to say where a log is of another model than the plan's; "" where it is the same, or not known."""
+    from wizard.diagnose.report import printable
+
+    logged = (diagnosis.model or "").rstrip("/") if diagnosis is not None else ""
+    model = plan.model
+    own = [plan.host_model_path, plan.value("model"), plan.value("served_model_name"), *((model.repo_id, model.source) if model is not None else ())]
+    names = {str(name).rstrip("/").rpartition("/")[2].lower() for name in own if name}
+    # In a cache the folder's own name is that of a commit.
+    cached = re.search(r"/models--[\w.-]+?--([\w.-]+)(?:/|$)", logged)
+    name = cached[1] if cached is not None else logged.rpartition("/")[2]
+    if not name or not names or name.lower() in names:
+        return ""
+    return _("The log is of another model, {logged}; your plan is for {model}. What was measured for the one need not hold for the other.").format(
+        logged=printable(logged), model=(model.repo_id or model.source) if model is not None else plan.value("model")
+    )
+
+
 # -- fixes as changes of the plan -------------------------------------------------------------------------------
 
 
@@ -242,9 +262,10 @@ class Reading:
     def cancelled(self) -> bool:
         return self._cancelled.is_set()
 
-    def run(self, host: Any, wsl: bool | None) -> None:
-        """Read and diagnose. Raises Cancelled; what cannot be read is told in ``trouble``."""
-        from wizard.diagnose import machine
+    def run(self, host: Any, wsl: bool | None, gpus: GpuStack | None = None) -> None:
+        """Read and diagnose. Raises Cancelled; what cannot be read is told in ``trouble``. ``gpus``: those of the
+        machine, as far as they are known by now."""
+        from wizard.diagnose import held, machine
         from wizard.diagnose.commands import log_is_not_enough, read_file
         from wizard.diagnose.engine import Known, diagnose
         from wizard.diagnose.reader import read_bytes
@@ -265,6 +286,11 @@ class Reading:
         self._stop_here()
         if log_is_not_enough(found):
             machine.look(host, found)
+            self._stop_here()
+        if held.asks_for_memory(found):
+            from wizard.probes import gpu
+
+            held.hold(found, gpus if gpus is not None else gpu.probe(host))
             self._stop_here()
         self.diagnosis = found
 
@@ -385,10 +411,11 @@ class DiagnoseScreen(WholeScreen):
         wizard = self.wizard
         plan = wizard.walk.plan
         wsl = plan.machine.wsl is not None if plan is not None else None
+        gpus = plan.machine.gpu if plan is not None else None
 
         def work() -> None:
             try:
-                reading.run(wizard.host, wsl)
+                reading.run(wizard.host, wsl, gpus)
             except Cancelled:
                 return
             self.app.call_from_thread(self._has_read, reading)
@@ -589,6 +616,9 @@ class DiagnoseScreen(WholeScreen):
             return
         width = max(30, min(96, self.size.width * 9 // 10) - 7)
         blocks = [*wrapped(usable.summary, width, 0, BOLD), Content(""), plan_diff_content(plan, usable.plan, list(usable.changed), width)]
+        other = of_another_model(self.reading.diagnosis if self.reading is not None else None, plan)
+        if other:
+            blocks = [*wrapped(f"{self.glyphs.attention} " + other, width, 0, WARN), Content(""), *blocks]
         for blocker in usable.plan.blockers[:2]:
             blocks += [Content(""), *wrapped(f"{self.glyphs.blocked} " + blocker.title, width, 0, BAD)]
 
@@ -596,7 +626,7 @@ class DiagnoseScreen(WholeScreen):
             if yes:
                 self._take(usable)
 
-        self.app.push_screen(Ask(_("Use this fix in my plan?"), join(blocks), _("Use it"), _("Not")), answered)
+        self.app.push_screen(Ask(_("Use this fix in my plan?"), join(blocks), _("Use it"), _("Leave it")), answered)
 
     def _take(self, usable: Usable) -> None:
         walk = self.wizard.walk
