@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -162,7 +163,23 @@ def test_the_problem_and_the_plan_agree_on_what_an_old_driver_runs() -> None:
     made = plan(session_of("wsl2-rtx5070-laptop-old-driver"))
     problem = next(p for p in made.machine.problems if p.code == "driver_too_old")
     assert made.value("release") == LAST_CUDA_12_VARIANT
-    assert f"Up to {LAST_CUDA_12_VARIANT}" in problem.detail
+    assert f"vLLM {LAST_CUDA_12_VARIANT}" in problem.detail
+
+
+@pytest.mark.parametrize("fault", ["integration_off", "desktop_not_running", "not_running", "permission_denied"])
+def test_the_plan_says_of_docker_what_the_first_step_says(fault: str) -> None:
+    from wizard.facts import unknown
+    from wizard.probes.problems import find_problems
+
+    session = session_of("wsl2-rtx5070-laptop-old-driver")
+    docker = replace(session.machine.docker, fault=fault, engine=unknown("made up"))
+    machine = replace(session.machine, docker=docker)
+    made = plan(replace(session, machine=replace(machine, problems=tuple(find_problems(machine)))))
+    titles = [p.title for p in made.machine.problems if p.code.startswith("docker")]
+    choice = next(c for c in made.choices["runtime"] if c.value == "docker")
+    for text in (made.reason("runtime"), choice.against):
+        assert "not installed" not in text
+        assert titles[0].rstrip(".").split()[-1] in text
 
 
 def test_swap_over_the_free_disk_is_warned_of() -> None:

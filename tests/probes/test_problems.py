@@ -56,7 +56,7 @@ def gpus(machine: Machine, **changes: Any) -> Machine:
 DESKTOP, LINUX, WSL, LAPTOP = "wsl2-rtx4090-desktop", "native-rtx5090", "wsl2-2x-rtx3090", "cpu-only-laptop"
 CASES: list[tuple[str, str, Callable[[Machine], Machine], str | None]] = [
     ("driver_too_old", LINUX, lambda m: part(m, "gpu", driver_version="575.64.03"), "580"),
-    ("driver_too_old", DESKTOP, lambda m: part(m, "gpu", driver_version="576.80"), "0.19.1"),
+    ("driver_too_old", DESKTOP, lambda m: part(m, "gpu", driver_version="576.80"), "0.32.0"),
     ("compute_capability_dropped", LINUX, lambda m: gpus(m, compute_capability="7.0"), "0.19.1"),
     ("compute_capability_too_low", LINUX, lambda m: gpus(m, compute_capability="6.1"), "7.0"),
     ("mig_enabled", LINUX, lambda m: gpus(m, mig_enabled=known(True, "t")), "-mig 0"),
@@ -245,7 +245,7 @@ def test_a_desktops_own_share_is_no_problem() -> None:
     ("driver", "severity", "release"),
     [
         ("580.65.06", None, ""),
-        ("579.1", "warning", "0.19.1"),
+        ("579.1", "warning", "0.32.0"),
         ("572.83", "warning", "0.11.0"),
         ("551.23", "warning", "0.8.5.post1"),
         ("535.1", "warning", "0.32.0"),
@@ -270,6 +270,30 @@ def test_on_wsl_the_driver_is_never_installed_inside() -> None:
         if problem.code == "driver_too_old":
             assert problem.where == "powershell"
             assert not any("apt" in c for c in problem.commands)
+
+
+def test_an_old_driver_first_says_what_runs_without_an_update() -> None:
+    for name, driver in ((DESKTOP, "572.83"), ("native-4x-h200", "551.23"), ("native-v100", "535.1")):
+        detail = next(p.detail for p in find_problems(part(recorded(name), "gpu", driver_version=driver)) if p.code == "driver_too_old")
+        assert "without doing anything" in detail
+        assert "0.11.0 (CUDA 12.8) is the newest" not in detail
+    desktop = next(p.detail for p in find_problems(part(recorded(DESKTOP), "gpu", driver_version="572.83")) if p.code == "driver_too_old")
+    assert desktop.index("0.32.0") < desktop.index("0.11.0")
+
+
+def test_without_a_gpu_wsl_is_told_of_the_windows_driver_and_never_of_a_linux_one() -> None:
+    problem = next(p for p in find_problems(recorded("wsl2-no-gpu")) if p.code == "no_gpu")
+    assert "in Windows, never a Linux driver inside WSL" in problem.detail
+    assert problem.where == "powershell"
+    assert any("nvidia.com" in c for c in problem.commands)
+    assert not any("apt" in c for c in problem.commands)
+    wsl = recorded("wsl2-no-gpu").wsl
+    assert wsl is not None
+    hidden = replace(recorded("wsl2-no-gpu"), wsl=replace(wsl, gpu_device=False))
+    other = next(p for p in find_problems(hidden) if p.code == "wsl_no_gpu_device")
+    assert "never a Linux driver inside WSL" in other.detail
+    native = next(p for p in find_problems(recorded("cpu-only-laptop")) if p.code == "no_gpu")
+    assert "Windows" not in native.detail
 
 
 def distribution(name: str) -> Machine:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from wizard import releases
 from wizard.errors import BadInput
 from wizard.facts import Machine, SystemKind, Vendor
-from wizard.i18n import _, clause, clauses, language, listed, sentence, sentences
+from wizard.i18n import N_, _, clause, clauses, language, listed, sentence, sentences
 from wizard.models.info import ModelInfo
 from wizard.plan.draft import Draft
 from wizard.plan_types import Choice
@@ -151,11 +151,24 @@ def _final(machine: Machine) -> bool:
     return machine.system in (SystemKind.CONTAINER, SystemKind.WSL_CONTAINER)
 
 
+# What the probe found wrong with Docker, as the first step says it.
+_DOCKER_FAULTS: dict[str, str] = {
+    "integration_off": N_("Docker Desktop's WSL integration is off for this distro"),
+    "desktop_not_running": N_("Docker Desktop is not running"),
+    "not_running": N_("Docker's engine is not running"),
+    "permission_denied": N_("you may not use Docker (you are not in the group docker)"),
+    "windows_containers": N_("Docker runs Windows containers"),
+}
+
+
 def docker_objection(machine: Machine, device: str) -> str | None:
     """Why Docker cannot run vLLM here now, or None."""
     docker = machine.docker
     if machine.system in (SystemKind.CONTAINER, SystemKind.WSL_CONTAINER) and not docker.engine.known:
         return _("this is a container, and no Docker engine answers in it")
+    told = _DOCKER_FAULTS.get(docker.fault)
+    if told is not None and (not docker.engine.known or docker.fault == "windows_containers"):
+        return _(told)
     if not docker.cli.known and not docker.engine.known:
         return _("Docker is not installed here")
     if not docker.engine.known:

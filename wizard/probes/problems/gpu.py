@@ -7,7 +7,7 @@ from collections.abc import Callable
 from wizard.facts import Machine, Problem, Severity, SystemKind, Vendor
 from wizard.i18n import _, clauses, sentences, stopped
 from wizard.probes.common import GIB, gib, version_tuple
-from wizard.probes.problems.drivers import NEWEST_CAPABILITY, NEWEST_DRIVER, below, driver_commands
+from wizard.probes.problems.drivers import NEWEST_CAPABILITY, NEWEST_DRIVER, PAGE, below, driver_commands
 from wizard.probes.problems.words import sentence
 
 # vLLM's images by the CUDA that they are built with, newest first: the last release, CUDA, the driver that it is
@@ -57,7 +57,6 @@ def _driver(machine: Machine) -> list[Problem]:
     wanted = 575 if dropped else NEWEST_DRIVER
     if not numbers or numbers[0] >= wanted:
         return []
-    made_for = next(((last, cuda) for last, cuda, least in IMAGES if numbers[0] >= least), None)
     if dropped:
         title = _("The NVIDIA driver {driver} is too old for the last image that supports this GPU").format(
             driver=driver
@@ -67,25 +66,10 @@ def _driver(machine: Machine) -> list[Problem]:
     parts = []
     if not dropped:
         parts.append(
-            _("Images from 0.20.0 on are built with CUDA 13 and need driver {wanted} or newer.").format(
-                wanted=wanted
-            )
+            _("The usual build of vLLM needs driver {wanted} or newer since 0.20.0 (CUDA 13).").format(wanted=wanted)
         )
-    if made_for is not None:
-        last, cuda = made_for
-        parts.append(
-            _("Without an update {last} (CUDA {cuda}) is the newest release whose usual build is made for this driver.").format(
-                last=last, cuda=cuda
-            )
-        )
-    if numbers[0] >= CUDA_12_DRIVER and not dropped:
-        parts.append(_variants(numbers[0]))
-    elif numbers[0] >= CUDA_12_DRIVER and (made_for is None or made_for[0] != LAST_CUDA_12_RELEASE):
-        parts.append(
-            _("Up to {last} may start, since CUDA 12 tolerates older drivers from {least} on.").format(
-                last=LAST_CUDA_12_RELEASE, least=CUDA_12_DRIVER
-            )
-        )
+    if numbers[0] >= CUDA_12_DRIVER:
+        parts.append(_without_update(machine, numbers[0], LAST_CUDA_12_RELEASE if dropped else LAST_CUDA_12_VARIANT))
     if numbers[0] < CUDA_12_DRIVER:
         parts.append(_("No image of vLLM runs on this driver."))
     severity = Severity.WARNING if numbers[0] >= CUDA_12_DRIVER else Severity.BLOCKER
@@ -97,15 +81,25 @@ def _driver(machine: Machine) -> list[Problem]:
     return [Problem("driver_too_old", severity, title, sentences(*parts), commands, where, link)]
 
 
-def _variants(driver: int) -> str:
-    """What the builds with CUDA 12.9 beside the usual ones mean for this driver; the plan takes them."""
+def _without_update(machine: Machine, driver: int, last: str) -> str:
+    """What this driver runs as it is: ``last`` in its build with CUDA 12.9, from a local environment or an image.
+
+    A local environment takes every driver of CUDA 12; an image asks for the one that it is made for, and on
+    data-centre cards (not on GeForce) also admits certain older branches.
+    """
+    head = _("You can go on without doing anything: from a local environment this driver runs vLLM {last}, in its build with CUDA 12.9.")
     if driver >= CUDA_12_VARIANT_DRIVER:
-        return _("Up to {last} there are images with CUDA 12.9 as well (tags ending in -cu129), which this driver runs.").format(
-            last=LAST_CUDA_12_VARIANT
-        )
-    return _(
-        "Up to {last} there are builds with CUDA 12.9 as well (-cu129): a local environment runs them from driver {least} on; their image asks for {image}, or for certain older branches on data-centre cards."
-    ).format(last=LAST_CUDA_12_VARIANT, least=CUDA_12_DRIVER, image=CUDA_12_VARIANT_DRIVER)
+        head = _("You can go on without doing anything: this driver runs vLLM {last}, in its build with CUDA 12.9.")
+        return head.format(last=last)
+    head = head.format(last=last)
+    if not any("geforce" in g.name.lower() or "titan" in g.name.lower() for g in machine.gpu.gpus):
+        words = _("The Docker image of it asks for driver {image}, or for one of certain older branches.")
+        return sentences(head, words.format(image=CUDA_12_VARIANT_DRIVER))
+    older = next((release for release, _cuda, least in IMAGES if release and driver >= least), None)
+    if older is None:
+        return sentences(head, _("With Docker nothing runs: its images ask for a newer driver."))
+    words = _("With Docker it would only be {older}: newer images ask for driver {image}.")
+    return sentences(head, words.format(older=older, image=CUDA_12_VARIANT_DRIVER))
 
 
 def _capability(machine: Machine) -> list[Problem]:
@@ -155,16 +149,28 @@ def _no_gpu(machine: Machine) -> Problem:
             Severity.WARNING,
             _("WSL passes no GPU on"),
             _(
-                "WSL shows no GPU device (/dev/dxg). If this computer has an NVIDIA GPU: update its Windows driver and "
-                "WSL. Without one, small models can be served on the processor."
+                "WSL shows no GPU device (/dev/dxg). If this computer has an NVIDIA GPU: update its driver in Windows (never "
+                "a Linux driver inside WSL) and WSL itself. Without one, small models can be served on the processor."
             ),
-            ("wsl --update", "wsl --shutdown"),
+            (f"Start-Process {PAGE}", "wsl --update", "wsl --shutdown"),
             "powershell",
+            PAGE,
         )
     detail = _("{reason}. Small models can be served on the processor, slowly.").format(
         reason=sentence(stack.reason or _("none was found"))
     )
-    return Problem("no_gpu", Severity.WARNING, _("No GPU that vLLM can use"), detail)
+    title = _("No GPU that vLLM can use")
+    if machine.system == SystemKind.WSL2:
+        # From inside WSL a card without a driver cannot be seen, so it has to be said for either case.
+        detail = sentences(
+            detail,
+            _("If this computer has an NVIDIA card: install its driver in Windows, never a Linux driver inside WSL. Then restart WSL."),
+        )
+        commands, where, link = driver_commands(machine)
+        return Problem("no_gpu", Severity.WARNING, title, detail, commands, where, link)
+    if machine.in_container:
+        detail = sentences(detail, _("If the machine has one: a container only sees it when it is started with it (docker run --gpus all)."))
+    return Problem("no_gpu", Severity.WARNING, title, detail)
 
 
 def _no_driver(machine: Machine) -> Problem:
@@ -216,7 +222,7 @@ def _blocked(machine: Machine) -> Problem:
 def _broken_driver(machine: Machine) -> Problem:
     reason = machine.gpu.reason
     if machine.is_wsl2:
-        detail = _("{reason}. Under WSL this is cured by a newer Windows driver and a newer WSL.").format(
+        detail = _("{reason}. Under WSL this is cured by a newer driver in Windows (never a Linux driver inside WSL) and a newer WSL.").format(
             reason=reason
         )
         commands, where, link = driver_commands(machine)
