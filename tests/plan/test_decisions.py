@@ -74,6 +74,19 @@ def test_wsl_start_of_the_releases_without_uva_is_cured(release: str) -> None:
     )
 
 
+def test_a_cpu_plan_is_not_told_of_what_only_gpus_suffer_from() -> None:
+    made = plan(session_of("wsl2-no-gpu", release="0.24.0"))
+    assert made.device == "cpu"
+    assert "VLLM_WSL2_ENABLE_PIN_MEMORY" not in made.env
+    assert not [c for c in made.choices["release"] if "UVA" in c.note + c.against]
+
+
+def test_the_relief_stands_before_the_fault() -> None:
+    notes = [c.note for c in plan(session_of("wsl2-rtx4090-desktop")).choices["release"] if "UVA" in c.note]
+    assert notes
+    assert all(note.startswith("cured in the command") for note in notes)
+
+
 def test_the_same_release_needs_no_cure_on_plain_linux() -> None:
     made = plan(session_of("native-rtx5090", release="0.24.0"))
     assert "VLLM_WSL2_ENABLE_PIN_MEMORY" not in made.env

@@ -167,6 +167,8 @@ def test_known_faults_need_release_and_conditions() -> None:
     assert "wsl-uva" in ids("0.24.0", "wsl")
     assert "wsl-uva" not in ids("0.24.0")
     assert "wsl-uva" not in ids("0.30.0", "wsl")
+    assert "wsl-uva" in ids("0.24.0", "wsl", "device:nvidia")
+    assert "wsl-uva" not in ids("0.24.0", "wsl", "device:cpu")
     lora = releases.known_faults("0.17.1", {"lora", "moe", "unquantized"})
     assert ("--moe-backend", "triton") in lora[0].flags
     assert ids("0.20.0", "lora", "moe", "unquantized") == set()

@@ -801,6 +801,8 @@ def _machine_conditions(machine: Machine) -> set[str]:
         found.add("wsl")
     if len(machine.gpu.gpus) > 1:
         found.add("multi_gpu")
+    if not machine.gpu.gpus:
+        found.add("device:cpu")
     for gpu in machine.gpu.gpus[:1]:
         if gpu.compute_capability.value:
             found.add(f"compute_capability:{gpu.compute_capability.value}")

@@ -390,7 +390,7 @@ def cures(version: str, needs: Needs) -> list[str]:
         settings = [f"{name}={value}" for name, value in fault.env.items()]
         settings += [flag if value is None else f"{flag} {value}" for flag, value in fault.flags]
         if settings:
-            out.append(_("{fault} (cured by {settings})").format(fault=fault.title, settings=listed(settings)))
+            out.append(_("{fault} ({settings})").format(fault=fault.title, settings=listed(settings)))
     return out
 
 
@@ -407,7 +407,10 @@ def _release_choices(versions: list[str], needs: Needs, proposed: str, current: 
         found = objections(version, needs)
         against = clauses(o.text for o in found if o.hard or not o.code.startswith("fault:"))
         uncured = [f.title for f in releases.known_faults(version, set(needs.conditions)) if not (f.env or f.flags or f.avoid)]
-        note = clauses([*cures(version, needs), *(_("known: {fault}").format(fault=title) for title in uncured)])
+        # The relief stands first: a narrow list cuts off what comes last.
+        cured = cures(version, needs)
+        told = [_("cured in the command: {faults}").format(faults=clauses(cured))] if cured else []
+        note = clauses([*told, *(_("known: {fault}").format(fault=title) for title in uncured)])
         if version == versions[0]:
             note = clauses([_("newest"), note]) if note else _("newest")
         out.append(Choice(version, version, note, against, version == proposed, any(o.hard for o in found)))

@@ -38,7 +38,7 @@ def known_faults(version: str, conditions: Iterable[str]) -> list[KnownFault]:
 
     Conditions are words: "wsl", "lora", "lora_experts", "moe", "unquantized", "dense", "multi_gpu",
     "expert_parallel", "expandable_segments", "quantization:mxfp4", "kv_cache_dtype:fp8", "dtype:bfloat16",
-    "compute_capability:8.6". In the data file "x|y" holds when either does, and "compute_capability<8.9" when
+    "compute_capability:8.6", "device:cpu". In the data file "!x" holds when x was not given, "x|y" holds when either does, and "compute_capability<8.9" when
     a lower one was given.
     """
     import dataclasses
@@ -61,6 +61,8 @@ def known_faults(version: str, conditions: Iterable[str]) -> list[KnownFault]:
 
 
 def _holds(condition: str, held: set[str]) -> bool:
+    if condition.startswith("!"):
+        return condition[1:] not in held
     name, below, limit = condition.partition("<")
     if not below:
         return condition in held

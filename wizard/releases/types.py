@@ -132,7 +132,7 @@ class KnownFault:
     first: str | None  # first release that has it (None: from the beginning)
     last: str | None  # last release that has it (None: still)
     title: str
-    conditions: tuple[str, ...]  # all must hold: "wsl", "lora", "moe", "multi_gpu", "dense", "quantization:mxfp4" ...
+    conditions: tuple[str, ...]  # all must hold: "wsl", "lora", "moe", "multi_gpu", "dense", "quantization:mxfp4", "!device:cpu" ...
     env: dict[str, str] = field(default_factory=dict, compare=False)
     flags: tuple[tuple[str, str | None], ...] = ()
     avoid: bool = False  # better take another release
