@@ -21,5 +21,7 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     folder: Path = tmp_path_factory.getbasetemp() / "xdg"
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(folder / name.lower()))
+    # However pytest was started: texts name the program as if it stood on the PATH (tests/test_program.py tells more).
+    monkeypatch.setattr("wizard.program.words", lambda: ("vllm-wizard",))
     for name in ("HF_TOKEN", "HF_HOME", "VLLM_API_KEY", "NO_COLOR", "LANGUAGE", "VLLM_WIZARD_CONFIG_DIR"):
         monkeypatch.delenv(name, raising=False)

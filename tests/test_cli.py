@@ -62,7 +62,7 @@ def test_help_imports_next_to_nothing() -> None:
     done = run("--help", env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1", "LANG": "C.UTF-8"})
     names = {line.rpartition(b"|")[2].strip().decode() for line in done.stderr.splitlines()}
     ours = {n for n in names if n.startswith("wizard")}
-    assert ours <= {"wizard", "wizard.cli", "wizard.columns", "wizard.errors", "wizard.i18n", "wizard.options"}
+    assert ours <= {"wizard", "wizard.cli", "wizard.columns", "wizard.errors", "wizard.i18n", "wizard.options", "wizard.program"}
     bare = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", "import runpy"], capture_output=True, check=True
     )

@@ -92,12 +92,13 @@ def _print_error(error: Exception, code: int, text: str) -> None:
     import json
 
     from wizard.errors import BadInput, WizardError
+    from wizard.program import spelt
 
     named = isinstance(error, OSError) and error.filename is not None
     kind = "bad_input" if code == BadInput.exit_code else "failed" if named or isinstance(error, WizardError) else "internal"
     with contextlib.suppress(OSError, ValueError):
         # ASCII, so that it can be written whatever the terminal's encoding is.
-        print(json.dumps({"error": {"kind": kind, "message": text, "exit_code": code}}), flush=True)
+        print(json.dumps({"error": {"kind": kind, "message": spelt(text), "exit_code": code}}), flush=True)
 
 
 def _run(words: list[str]) -> int:
@@ -133,10 +134,11 @@ def _prepare_streams() -> None:
 def _say(text: str) -> None:
     """Tell on standard error, or nowhere when it is closed or broken."""
     from wizard.plain_text import printable
+    from wizard.program import spelt
 
     try:
         if sys.stderr is not None:
-            print(printable(text), file=sys.stderr, flush=True)
+            print(printable(spelt(text)), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         pass
 

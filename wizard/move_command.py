@@ -15,6 +15,7 @@ from wizard.counts import size_text
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _, ngettext
 from wizard.plain_text import printable
+from wizard.program import spelt
 
 if TYPE_CHECKING:
     import argparse
@@ -202,7 +203,7 @@ def _switch(args: argparse.Namespace, plan: MovePlan) -> None:
         files = [{"path": c.path, "diff": c.diff} for c in changes]
         _line({"event": "switch", "files": files, "by_hand": list(by_hand), "written": receipt is not None, "error": ""})
     elif receipt is not None:
-        print(_("The new place is named in them now. vllm-wizard undo takes that back."))
+        print(spelt(_("The new place is named in them now. vllm-wizard undo takes that back.")))
     elif changes:
         print(_("They were left as they are. The same command with --switch changes them."))
 

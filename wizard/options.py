@@ -211,10 +211,20 @@ def overview() -> str:
         "  vllm-wizard plan --json --model Qwen/Qwen3-VL-8B-Instruct --set max_model_len=32k",
         "  vllm-wizard generate --yes --out /home/user/vllm",
         "  vllm-wizard undo",
+        *_how_it_is_called(),
         "",
         _("exit codes: 0 done, 1 it could not be done, 2 wrong input, 130 interrupted"),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _how_it_is_called() -> list[str]:
+    """How the program is called here, where its name alone would not find it."""
+    from wizard import program
+
+    if program.words() == (PROGRAM,):
+        return []
+    return ["", *columns.wrap(_("vllm-wizard is not on the PATH here; type {command}").format(command=program.command()), 79)]
 
 
 def _spelt(option: tuple[str, str | None, str]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wizard import columns
 from wizard.errors import BadInput
 from wizard.i18n import _, ngettext, sentences
+from wizard.program import spelt
 from wizard.recipes.types import guide_blocks
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _list(book: RecipeBook, as_json: bool) -> int:
     rows = [heading] + [_row(r) for r in book.recipes]
     print(_table(rows))
     print()
-    print(_("vllm-wizard recipes show ID tells more; --recipes DIR adds a checkout of the public vLLM recipes."))
+    print(spelt(_("vllm-wizard recipes show ID tells more; --recipes DIR adds a checkout of the public vLLM recipes.")))
     _print_problems(book.problems)
     return 0
 

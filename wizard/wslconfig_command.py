@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from wizard.counts import whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _, ngettext, sentences
+from wizard.program import spelt
 from wizard.regular_file import require_regular
 
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ def _edit(args: argparse.Namespace) -> int:
         return 0
     print(shown[0].diff, end="")
     if written:
-        print(_("Written. vllm-wizard undo takes it back. It counts after wsl --shutdown (in PowerShell)."))
+        print(spelt(_("Written. vllm-wizard undo takes it back. It counts after wsl --shutdown (in PowerShell).")))
     else:
         print(_("Nothing was written: add --yes to write it."))
     return 0

@@ -41,8 +41,8 @@ def test_the_parts_of_a_split_gguf_share_a_name() -> None:
 
 
 def test_the_command_says_when_the_place_has_another_name() -> None:
-    assert move_words("/mnt/d/m", "/home/user/models/m") == ["vllm-wizard", "move", "/mnt/d/m", "/home/user/models/m"]
-    assert move_words("/mnt/d/m", "/home/user/n")[:3] == ["vllm-wizard", "move", "--exact"]
+    assert move_words("/mnt/d/m", "/home/user/models/m", "laptop") == ["vllm-wizard", "move", "/mnt/d/m", "/home/user/models/m"]
+    assert move_words("/mnt/d/m", "/home/user/n", "laptop")[:3] == ["vllm-wizard", "move", "--exact"]
 
 
 @pytest.mark.parametrize("wanted", ["models", "models/", "models/src", "models/other", "new", ""])
@@ -54,7 +54,7 @@ def test_the_mover_goes_where_the_rule_says(tmp_path: Path, wanted: str, there: 
     place = place_in(str(src), asked, home)
     if there:
         Path(asked).mkdir(parents=True, exist_ok=True)
-    words = move_words(str(src), place)
+    words = move_words(str(src), place, "laptop")
     plan = move.plan_move(
         t.machine(tmp_path), words[-2], words[-1], env={}, sample=False, exact="--exact" in words
     )

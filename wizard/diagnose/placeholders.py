@@ -6,6 +6,7 @@ import re
 import shlex
 
 from wizard.i18n import _
+from wizard.program import spelt
 
 FOLDER, REPOSITORY = "MODEL_FOLDER", "REPOSITORY"
 _IN_CACHE = re.compile(r"/models--([\w.-]+?)--([\w.-]+)(?:/|$)")
@@ -46,6 +47,7 @@ def filled(commands: list[str], model: str | None) -> list[str]:
 def _filled(command: str, model: str | None) -> str:
     folder = folder_of(model)
     repository = repository_of(model) if FOLDER in command or REPOSITORY in command else None
+    command = spelt(command)
     if FOLDER in command:
         if folder is not None:
             command = command.replace(FOLDER, folder)

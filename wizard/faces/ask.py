@@ -17,6 +17,7 @@ from wizard.faces import inputs, resume, writing
 from wizard.faces.prompts import InputEnded, Option, Prompter, prompter, say
 from wizard.faces.tui.walk import Walk, same
 from wizard.i18n import _, bracketed, labelled, ngettext
+from wizard.plan.after import MOVE_MODEL
 from wizard.session import Answers, Layer, Value, expand, look_at_model
 from wizard.steps import QUESTIONS, Question, Step, parse_value, set_answer
 
@@ -507,7 +508,7 @@ class _Walk:
         say(writing.written(receipt))
         after = list(plan.after)
         if plan.move is not None and plan.move.wanted and not self.recorded and self._copy_model(plan):
-            after = [s for s in after if not any("vllm-wizard move" in c for c in s.commands)]
+            after = [s for s in after if s.key != MOVE_MODEL]
         if after:
             say(_("Next:"))
             say(writing.next_steps(after))

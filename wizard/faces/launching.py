@@ -17,6 +17,7 @@ from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, writing
 from wizard.i18n import _, labelled, listed
 from wizard.plain_text import printable
+from wizard.program import spelt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -332,7 +333,7 @@ class _Screen:
     def say(self, text: str) -> None:
         if text:
             self._clear()
-            print(printable(text), file=self._out, flush=True)
+            print(printable(spelt(text)), file=self._out, flush=True)
 
     def start(self, launch: Launch, number: int) -> None:
         self._launch = launch
@@ -557,7 +558,7 @@ def status(args: argparse.Namespace) -> int:
 
         print_json([{**asdict(kept), "state": state} for kept, state in rows])
     elif not rows:
-        print(_("No server was started with vllm-wizard launch."))
+        print(spelt(_("No server was started with vllm-wizard launch.")))
     words = {"serving": _("serving"), "starting": _("starting"), "failed": _("failed"), "stopped": _("stopped")}
     for kept, state in rows if not args.json else ():
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.started))

@@ -15,6 +15,7 @@ from wizard.errors import BadInput
 from wizard.faces import writing
 from wizard.i18n import _, bracketed, labelled
 from wizard.plain_text import printable
+from wizard.program import spelt
 
 Check = Callable[[str], "str | None"]  # an error text for what was typed, or None
 
@@ -49,7 +50,7 @@ class InputEnded(BadInput):
 
 def say(text: str = "") -> None:
     """One block of text on standard output, seen at once."""
-    print(printable(text), flush=True)
+    print(printable(spelt(text)), flush=True)
 
 
 def ended(label: str, key: str) -> InputEnded:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wizard import columns
 from wizard.i18n import _, bracketed, clause, labelled, stopped
+from wizard.program import spelt
 from wizard.session import SECRET_ENV, Session
 
 if TYPE_CHECKING:
@@ -152,5 +153,5 @@ def written(receipt: Receipt) -> str:
     lines = [f"  {columns.pad(words[f.state.value], 10)} {f.path}" for f in receipt.files]
     lines += [wrapped(note, "  ", "- ") for note in receipt.notes]
     if receipt.id:
-        lines.append(_("Take it back with: vllm-wizard undo"))
+        lines.append(spelt(_("Take it back with: vllm-wizard undo")))
     return "\n".join(lines) + "\n"

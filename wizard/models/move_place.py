@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from wizard.models.move_scan import split_gguf_stem
+from wizard.program import words_on
 
 
 def own_name(root: str) -> str:
@@ -35,7 +36,7 @@ def place_in(root: str, wanted: str, home: str) -> str:
     return posixpath.join(path, name) if holds_models else path
 
 
-def move_words(source: str, destination: str) -> list[str]:
-    """The command that moves ``source`` to exactly ``destination``."""
+def move_words(source: str, destination: str, machine_name: str) -> list[str]:
+    """The command that moves ``source`` to exactly ``destination`` on that machine."""
     exact = [] if posixpath.basename(destination) == own_name(source) else ["--exact"]
-    return ["vllm-wizard", "move", *exact, source, destination]
+    return [*words_on(machine_name), "move", *exact, source, destination]

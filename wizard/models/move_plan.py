@@ -28,6 +28,7 @@ from wizard.models.move_types import (
     Refusal,
     Space,
 )
+from wizard.program import spelt
 
 if TYPE_CHECKING:
     from wizard.host import Host
@@ -319,9 +320,11 @@ def _with_record(plan: MovePlan) -> MovePlan:
                 *plan.refusals,
                 Refusal(
                     "other_move_unfinished",
-                    _(
-                        "an unfinished move of {src} to {dst} is there; finish it, or throw it away with "
-                        "vllm-wizard move --discard {dst}"
+                    spelt(
+                        _(
+                            "an unfinished move of {src} to {dst} is there; finish it, or throw it away with "
+                            "vllm-wizard move --discard {dst}"
+                        )
                     ).format(src=manifest.src, dst=plan.dst),
                 ),
             ),

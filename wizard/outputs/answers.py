@@ -5,6 +5,7 @@ from __future__ import annotations
 from wizard.i18n import _
 from wizard.outputs.spec import FileSpec
 from wizard.plan_types import Plan
+from wizard.program import spelt, words, words_on
 from wizard.session import SECRET_KEYS, Value, dump_answers
 
 NAME = "answers.toml"
@@ -36,6 +37,7 @@ def answers_file(plan: Plan) -> FileSpec:
     heading = _(
         "Answers of vllm-wizard. The same files again: vllm-wizard generate --yes --answers answers.toml --out FOLDER\nNo secret stands here."
     )
+    heading = spelt(heading) if words_on(plan.machine.name) == words() else heading
     return FileSpec(
         path=NAME,
         content=dump_answers(values, heading=heading, chosen=chosen),

@@ -247,7 +247,7 @@ def _check_model(plan: Plan) -> list[str]:
         return []
     move = []
     if plan.move is not None and plan.move.wanted:
-        move = [bash_line(move_words(plan.move.source, plan.move.destination))]
+        move = [bash_line(move_words(plan.move.source, plan.move.destination, plan.machine.name))]
     hint = (
         _("Put the model there, or run vllm-wizard again.")
         if not move

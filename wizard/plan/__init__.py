@@ -14,7 +14,7 @@ from wizard.fit_types import FitResult
 from wizard.i18n import _, clauses, labelled, sentence, sentences
 from wizard.models.info import ModelInfo
 from wizard.models.move_place import own_name, place_in
-from wizard.outputs.quoting import slug
+from wizard.outputs.quoting import bash_line, slug
 from wizard.plan import runtime as rt
 from wizard.plan.access import choose_access
 from wizard.plan.adapters import adapters_for, choose_adapters, known_adapters, last_part
@@ -34,6 +34,7 @@ from wizard.plan.intents import BY_KEY, Intent, media_limit, possible
 from wizard.plan.sizing import OPTION_KEYS, QUESTION_KEYS, Bed, Sized, size, usable_gpus
 from wizard.plan.wsl import plan_wsl
 from wizard.plan_types import Choice, MovePlanHint, Notice, Plan
+from wizard.program import words_on
 from wizard.session import Session, Value, expand
 from wizard.steps import CLUSTER_KEYS, QUESTIONS
 
@@ -512,7 +513,7 @@ def _move(draft: Draft, info: ModelInfo, runtime: str, useless: bool) -> tuple[M
             "model_on_slow_mount",
             _("The model stays on {kind}; the start will take long.").format(kind=kind),
             _("vllm-wizard move copies and verifies it."),
-            (f"vllm-wizard move {root}",),
+            (bash_line([*words_on(draft.machine.name), "move", root]),),
         )
     return hint, (destination + inside if wanted else path)
 

@@ -8,8 +8,10 @@ from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, powershell_string
 from wizard.outputs.wslconfig.deliver import hand_copy, shutdown_text
 from wizard.plan_types import Plan, Step
+from wizard.program import words_on
 
 RULE = "vLLM (vllm-wizard)"
+MOVE_MODEL = "move_model"  # the key of the step that falls away when the model was copied in the walk
 COPY_WSLCONFIG = "copy_wslconfig"  # the key of the step that falls away when the file is written in place
 
 
@@ -23,8 +25,9 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
         steps.append(
             Step(
                 _("Copy the model to the Linux file system"),
-                (bash_line(move_words(plan.move.source, plan.move.destination)),),
+                (bash_line(move_words(plan.move.source, plan.move.destination, plan.machine.name)),),
                 consequence=_("Every byte is verified; the original stays."),
+                key=MOVE_MODEL,
             )
         )
     if plan.wsl_changes:
@@ -53,7 +56,7 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
             consequence=sentences(
                 _("Ready when it says “Application startup complete”."),
                 _("Or let the wizard start it, watch it and prove that it answers: {command}").format(
-                    command=bash_line(["vllm-wizard", "launch", out])
+                    command=bash_line([*words_on(plan.machine.name), "launch", out])
                 ),
             ),
         )

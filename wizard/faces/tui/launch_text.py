@@ -27,6 +27,7 @@ from wizard.faces.tui.text import (
 )
 from wizard.i18n import N_, _, listed
 from wizard.launch.stages import ORDER, TITLES, Stage
+from wizard.program import command
 
 if TYPE_CHECKING:
     from wizard.faces.tui.server import Shown
@@ -277,12 +278,12 @@ def _over(shown: Shown, glyphs: Glyphs, width: int, frame: int) -> Content:
             lines += wrapped(_("It was still starting: “status” tells when it serves."), width, 2, WARN)
         lines.append(Content(""))
         folder = shown.folder
-        for command, what in (
-            (f"vllm-wizard status {folder}", _("how it is")),
-            (f"vllm-wizard logs {folder} --follow", _("its log, as it grows")),
-            (f"vllm-wizard stop {folder}", _("ends it, and nothing stays")),
+        for line, what in (
+            (f"{command()} status {folder}", _("how it is")),
+            (f"{command()} logs {folder} --follow", _("its log, as it grows")),
+            (f"{command()} stop {folder}", _("ends it, and nothing stays")),
         ):
-            lines += [text.hanging("  " + command, width, 4, ACCENT), *wrapped(what, width, 4, DIM)]
+            lines += [text.hanging("  " + line, width, 4, ACCENT), *wrapped(what, width, 4, DIM)]
         lines += ready_made(shown, width)
     lines += tried(shown, glyphs, width)
     if shown.reader.stages:

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 from wizard.errors import WizardError
 from wizard.faces.tui.dialogs import Ask
 from wizard.faces.tui.text import TEXT, content
-from wizard.faces.tui.views import MoveView
 from wizard.i18n import _, clauses
+from wizard.program import spelt
+
+from wizard.faces.tui.views import MoveView
 
 if TYPE_CHECKING:
     from wizard.apply import Change
-    from wizard.faces.tui.work import Wizard
     from wizard.models.move import MovePlan
+
+    from wizard.faces.tui.work import Wizard
 
 
 def press(wizard: Wizard, name: str) -> None:
@@ -109,7 +112,7 @@ def _ask_switch(wizard: Wizard, changes: list[Change]) -> None:
         except WizardError as error:
             wizard.app.notify(str(error), severity="error", timeout=8)
             return
-        wizard.app.notify(_("The new place is named in them now. vllm-wizard undo takes that back."))
+        wizard.app.notify(spelt(_("The new place is named in them now. vllm-wizard undo takes that back.")))
 
     question = _("Name the new place in earlier files?")
     wizard.app.push_screen(Ask(question, told, _("Change them"), _("Leave them")), answered)

@@ -16,13 +16,18 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
-
 from wizard.errors import BadInput, WizardError
-from wizard.faces.tui import look, panes, text
 from wizard.faces.tui.ahead import Ahead
 from wizard.faces.tui.fields import Field, help_widget
 from wizard.faces.tui.look import CSS, SMALLEST, THREE_ZONES
 from wizard.faces.tui.text import ACCENT, BOLD, DIM, OK, TEXT, WARN, Part, content
+from wizard.faces.tui.walk import Walk
+from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows, Toggle, more_marks
+from wizard.i18n import _
+from wizard.program import spelt
+from wizard.session import Layer, Session, expand
+
+from wizard.faces.tui import look, panes, text
 from wizard.faces.tui.views import (
     FlagsView,
     MachineView,
@@ -34,15 +39,12 @@ from wizard.faces.tui.views import (
     state_word,
     view_for,
 )
-from wizard.faces.tui.walk import Walk
-from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows, Toggle, more_marks
-from wizard.i18n import _
-from wizard.session import Layer, Session, expand
 
 if TYPE_CHECKING:
     from wizard.faces.tui.paste import Pasted
-    from wizard.faces.tui.work import Wizard
     from wizard.plan_types import Plan
+
+    from wizard.faces.tui.work import Wizard
 
 SETTLE_S = 0.09  # so long after the last key press is planned anew
 
@@ -660,6 +662,7 @@ class WalkScreen(Screen[None]):
             change = view.change_under_cursor()
             if change is not None:
                 from wizard.faces.tui.dialogs import Reader
+
                 from wizard.faces.tui.views import change_content
 
                 self.app.push_screen(Reader(change.path, lambda width: change_content(change, width), full=True))
@@ -952,7 +955,7 @@ class WalkScreen(Screen[None]):
         for change in view.changes:
             parts.append((f"\n  {text.pad(short_path(change), width)}", TEXT))
             parts.append(("  " + state_word(change.state.value), OK if change.state.value == "new" else WARN if change.state.value == "changed" else DIM))
-        parts.append(("\n\n" + (_("What is replaced is backed up; “vllm-wizard undo” takes it back.") if fresh else _("All of it stands there already.")), DIM))
+        parts.append(("\n\n" + (spelt(_("What is replaced is backed up; “vllm-wizard undo” takes it back.")) if fresh else _("All of it stands there already.")), DIM))
         self.app.push_screen(Ask(_("Write the files"), content(parts), _("Write"), _("Not yet")), self._written)
 
     def _written(self, yes: bool | None) -> None:

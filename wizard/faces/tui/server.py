@@ -17,6 +17,7 @@ from wizard.errors import WizardError
 from wizard.i18n import _
 from wizard.launch.stages import StageReader
 from wizard.outputs.quoting import bash_word
+from wizard.program import command
 from wizard.steps import MOVE
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class Server:
 
     def last_words(self) -> str:
         """What stays in the terminal of a server that was left running."""
-        told = [self.shown.message, "", f"vllm-wizard status|logs|stop {bash_word(self.shown.folder)}"]
+        told = [self.shown.message, "", f"{command()} status|logs|stop {bash_word(self.shown.folder)}"]
         told += ["", self.shown.curl] if self.shown.curl else []
         told += ["", self.shown.python] if self.shown.python else []
         return "\n".join(told)

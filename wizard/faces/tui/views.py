@@ -14,8 +14,6 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
-
-from wizard.faces.tui import panes, text
 from wizard.faces.tui.fields import Field
 from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, pad
@@ -23,7 +21,10 @@ from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, Toggle, glyphs_of
 from wizard.i18n import N_, _, clauses, listed, ngettext
 from wizard.models.words import origin_words, quant_words
+from wizard.program import spelt
 from wizard.steps import Step, nothing_runs_here
+
+from wizard.faces.tui import panes, text
 
 if TYPE_CHECKING:
     from wizard.facts import ProbeRun
@@ -852,7 +853,7 @@ class ReviewView(StepView):
         if self.error:
             blocks.append(content([(f"{glyphs.blocked} ", f"bold {BAD}"), (self.error, TEXT)]))
         if self.written:
-            blocks.append(content([(f"{glyphs.done} " + _("Written."), f"bold {OK}"), ("  " + _("“vllm-wizard undo” takes it back."), DIM)]))
+            blocks.append(content([(f"{glyphs.done} " + _("Written."), f"bold {OK}"), ("  " + spelt(_("“vllm-wizard undo” takes it back.")), DIM)]))
             if plan.after:
                 blocks.append(Content.styled(_("Press “c” to copy a command; Ctrl+Q prints them in the terminal as well."), TEXT))
                 blocks.append(join([panes.heading(_("What to type next"), "", self.room()), Content(""), text.next_steps(self.to_type(plan), self.room())]))
@@ -878,14 +879,10 @@ class ReviewView(StepView):
 
     def to_type(self, plan: Plan) -> list[TypeNext]:
         """What is left to type: a model that was copied in this walk need not be copied again."""
-        from wizard.plan.after import COPY_WSLCONFIG
+        from wizard.plan.after import COPY_WSLCONFIG, MOVE_MODEL
 
-        done = {COPY_WSLCONFIG} if self.applied else set()
-        return [
-            s
-            for s in plan.after
-            if s.key not in done and not (self.moved and any(c.startswith("vllm-wizard move ") for c in s.commands))
-        ]
+        done = {key for key, is_done in ((COPY_WSLCONFIG, self.applied), (MOVE_MODEL, self.moved)) if is_done}
+        return [s for s in plan.after if s.key not in done]
 
     def draw_diff(self) -> None:
         box = self.query_one("#review-diff", Panel)

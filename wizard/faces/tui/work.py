@@ -10,20 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.timer import Timer
-
 from wizard.errors import WizardError
-from wizard.faces import resume
-from wizard.faces.tui import look, text
 from wizard.faces.tui.dialogs import Ask, Entry
 from wizard.faces.tui.look import Glyphs
-from wizard.faces.tui.screen import WalkScreen
 from wizard.faces.tui.text import DIM, TEXT, WARN, Part, content
-from wizard.faces.tui.views import SLOW_S, MachineView, ModelView, MoveView, ReviewView, model_entries
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import LineInput, Rows
 from wizard.i18n import _
+from wizard.program import spelt
 from wizard.session import Answers, Layer, Secrets
 from wizard.steps import STEPS
+
+from wizard.faces import resume
+from wizard.faces.tui import look, text
+from wizard.faces.tui.screen import WalkScreen
+from wizard.faces.tui.views import SLOW_S, MachineView, ModelView, MoveView, ReviewView, model_entries
 
 if TYPE_CHECKING:
     from wizard.faces.resume import Saved
@@ -429,7 +430,7 @@ class Wizard:
         if not self.copying():
             leave()
             return
-        told = content([(_("The model is still being copied ({state}). If it is stopped, “vllm-wizard move” goes on from there.").format(state=self.copying()), TEXT)])
+        told = content([(spelt(_("The model is still being copied ({state}). If it is stopped, “vllm-wizard move” goes on from there.")).format(state=self.copying()), TEXT)])
         self.app.push_screen(
             Ask(_("Leave while copying?"), told, _("Wait"), _("Stop it and leave")), lambda wait: None if wait else leave()
         )
