@@ -163,7 +163,7 @@ def test_writing_beside_a_recorded_machine(tmp_path: Path, capfd: pytest.Capture
     document = json.loads(capfd.readouterr().out)
     assert (code, document["written"]) == (0, True)
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [".wslconfig", "answers.toml"]
-    assert (tmp_path / "out/.wslconfig").read_bytes().startswith(b"[wsl2]\r\nmemory=")
+    assert (tmp_path / "out/.wslconfig").read_bytes().startswith(b"[wsl2]\r\n# vllm-wizard: ")
     assert any("Copy-Item" in c for s in document["after"] for c in s["commands"])
     # The walk inside WSL takes them.
     answers = [
@@ -189,7 +189,8 @@ def test_the_proposal_is_shown_against_the_users_own_file(
         said = next(f["diff"] for f in json.loads(said)["files"] if f["path"].endswith(".wslconfig"))
     said = said[said.index("--- ") :]
     assert said.startswith("--- C:\\Users\\user\\.wslconfig\n+++ C:\\Users\\user\\.wslconfig\n@@ -1,2 +1,")
-    assert " [wsl2]\n-memory=16GB\n+memory=" in said
+    assert " [wsl2]\n-memory=16GB\n+# vllm-wizard: " in said
+    assert "\n+memory=" in said
 
 
 def test_elsewhere_it_is_refused(capfd: pytest.CaptureFixture[str]) -> None:

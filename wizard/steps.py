@@ -153,6 +153,27 @@ def _check_processors(plan: Plan, value: int) -> str | None:
     return _("Windows has {count} logical processors: take 1 to {count}, or 0 for all of them.").format(count=there)
 
 
+def _check_wsl_memory(plan: Plan, value: int) -> str | None:
+    there = plan.wsl.host_ram_bytes if plan.wsl is not None else None
+    if there is None or value * GIB <= there:
+        return None
+    return _("Windows has only {there:.1f} GiB: take less, so that some is left for it.").format(there=there / GIB)
+
+
+def _check_host_memory(plan: Plan, value: float) -> str | None:
+    """WSL2 sees a part of Windows' memory: less than that, or a great many times as much, is a slip."""
+    seen = plan.machine.memory.total_bytes.value
+    if seen is None:
+        return None
+    if value * GIB < seen * 0.98:
+        return _("WSL2 alone has {seen:.1f} GiB of it: Windows must have more.").format(seen=seen / GIB)
+    if value * GIB > seen * MOST_TIMES_WSL:
+        return _("WSL2 sees {seen:.1f} GiB, and by itself it takes half: {value:g} GiB cannot be. Look again.").format(
+            seen=seen / GIB, value=value
+        )
+    return None
+
+
 def _check_image(plan: Plan, value: str) -> str | None:
     return None if re.fullmatch(IMAGE_NAME, value.strip()) else _("An image is written as name:tag.")
 
@@ -293,6 +314,9 @@ def _check_namespace(plan: Plan, value: str) -> str | None:
     return _("Lower-case letters, digits and - can stand there, 63 at most.")
 
 
+GIB = 1 << 30
+# A .wslconfig may give WSL2 far less than half of the memory; more than so many times its share is no such machine.
+MOST_TIMES_WSL = 64
 IMAGE_NAME = r"\w[\w./:@-]*"
 
 # Where a server can run; what is written for each is the cluster room's.
@@ -613,6 +637,7 @@ WSL = Step(
             N_("Memory of the Windows machine"),
             "float",
             N_("Could not be read from here. The Task Manager of Windows shows it (Performance, Memory)."),
+            check=_check_host_memory,
             minimum=1,
             maximum=65536,
             when=_wsl_host_unknown,
@@ -637,6 +662,7 @@ WSL = Step(
             N_("Memory for WSL2"),
             "int",
             N_("What all distributions and Docker Desktop share."),
+            check=_check_wsl_memory,
             minimum=1,
             maximum=65536,
             unit="GiB",

@@ -292,8 +292,9 @@ def test_apply_wslconfig_edits_the_users_own_file(
     assert edited != own
     # Comments, order and line ends stay: every line of the user's that is not one of ours is still there.
     assert [x for x in own.splitlines(keepends=True) if x.lstrip().startswith(b"#")] == [
-        x for x in edited.splitlines(keepends=True) if x.lstrip().startswith(b"#")
+        x for x in edited.splitlines(keepends=True) if x.lstrip().startswith(b"#") and not x.startswith((b"# vllm-wizard: ", b"#     "))
     ]
+    assert edited.count(b"# vllm-wizard: ") > 1
     backups = [p for p in profile.iterdir() if p.name != ".wslconfig"]
     assert [p.read_bytes() for p in backups] == [own]
     assert main(["undo"]) == 0

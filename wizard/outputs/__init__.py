@@ -20,16 +20,12 @@ def files(plan: Plan, *, apply_wslconfig: bool = False) -> list[FileSpec]:
 
     out = [launch_file(plan), compose_file(plan)]
     if plan.wsl is not None and plan.wsl_changes:
-        from dataclasses import replace
+        from wizard.outputs.wslconfig.deliver import reasons_of, to_filespec
 
-        from wizard.outputs.wslconfig.deliver import to_filespec
-        from wizard.outputs.wslconfig.tune import Setting
-
-        settings = tuple(Setting(k, v, "") for k, v in plan.wsl_changes.items())
         out.append(
             to_filespec(
                 plan.machine,
-                replace(plan.wsl, settings=settings),
+                plan.wsl.with_changes(plan.wsl_changes, reasons_of(plan)),
                 str(plan.value("out_dir")),
                 apply_wslconfig,
             )

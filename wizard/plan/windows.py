@@ -19,7 +19,7 @@ from wizard.outputs.answers import NAME as ANSWERS_NAME
 from wizard.outputs.quoting import bash_line, powershell_string
 from wizard.outputs.spec import FileSpec
 from wizard.outputs.wslconfig import WslAdvice, shutdown_text, to_filespec, tune
-from wizard.outputs.wslconfig.tune import Setting
+from wizard.outputs.wslconfig.deliver import reasons_of
 from wizard.plan_types import Step
 from wizard.session import Value, dump_answers
 
@@ -52,28 +52,27 @@ def windows_half(session: Session, out_dir: str, *, in_place: bool = True) -> Wi
     ``out_dir`` receives the answers file, and the proposal where ``.wslconfig`` is not changed ``in_place``.
     """
     machine = session.machine
-    advice, changes, model = _advice(session)
+    advice, changes, model, reasons = _advice(session)
     blockers = tuple(p for p in machine.problems if p.severity is Severity.BLOCKER and p.code != READY)
     answers = _answers(session, advice)
     files: tuple[FileSpec, ...] = ()
     if machine.wsl is not None:
         files = (_answers_file(answers),)
         if changes:
-            settings = tuple(Setting(key, value, "") for key, value in changes.items())
-            files = (to_filespec(machine, replace(advice, settings=settings), out_dir, in_place), *files)
+            files = (to_filespec(machine, advice.with_changes(changes, reasons), out_dir, in_place), *files)
     half = WindowsHalf(machine, model, advice, changes, files, blockers, (), answers)
     return replace(half, steps=tuple(_steps(half, out_dir, in_place)))
 
 
-def _advice(session: Session) -> tuple[WslAdvice, Mapping[str, str | None], ModelInfo | None]:
-    """WSL's size for the model that would be served, by the plan for the same machine seen from inside WSL."""
+def _advice(session: Session) -> tuple[WslAdvice, Mapping[str, str | None], ModelInfo | None, Mapping[str, str]]:
+    """WSL's size with its reasons for the model that would be served, by the plan for the same machine seen from inside WSL."""
     from wizard.plan import plan
 
     machine = session.machine
     if machine.wsl is not None:
         made = plan(replace(session, machine=seen_from_inside(machine)))
         if made.wsl is not None:
-            return made.wsl, made.wsl_changes, made.model
+            return made.wsl, made.wsl_changes, made.model, reasons_of(made)
     wsl = machine.wsl
     advice = tune(
         host_ram_bytes=machine.memory.total_bytes.value,
@@ -84,7 +83,7 @@ def _advice(session: Session) -> tuple[WslAdvice, Mapping[str, str | None], Mode
         keep_alive=True,
         machine=machine,
     )
-    return advice, advice.changes, None
+    return advice, advice.changes, None, {}
 
 
 def seen_from_inside(machine: Machine) -> Machine:

@@ -151,11 +151,11 @@ def _decide_size(
             )
         host = advice.host_ram_bytes
         if name == MEMORY and host is not None and value * GIB > host:
-            draft.warn(
-                "wsl_memory_over_host",
-                _(
-                    "WSL2 would be given more memory than Windows has ({host:.0f} GiB); it is cut to that."
-                ).format(host=host / GIB),
+            changes.pop(name)
+            draft.block(
+                "bad_answer",
+                _("The answer “{key}” cannot be “{value}”.").format(key=key, value=value),
+                _("Windows has only {there:.1f} GiB: take less, so that some is left for it.").format(there=host / GIB),
             )
 
 

@@ -15,6 +15,7 @@ from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.edit import HEADER, edit
 from wizard.outputs.wslconfig.parse import GIB, Parsed, parse
 from wizard.outputs.wslconfig.tune import WslAdvice
+from wizard.plan_types import Plan
 from wizard.wsl_grammar import Entry
 
 NAME = ".wslconfig"
@@ -32,7 +33,7 @@ def to_filespec(machine: Machine, advice: WslAdvice, out_dir: str = "", apply: b
     """
     wsl = machine.wsl
     existing = wsl.wslconfig_bytes if wsl is not None else None
-    content = edit(existing, advice.changes)
+    content = edit(existing, advice.changes, reasons={s.key: s.reason for s in advice.settings})
     if not content:
         content = HEADER.encode("ascii")
     if not apply:
@@ -56,6 +57,15 @@ def to_filespec(machine: Machine, advice: WslAdvice, out_dir: str = "", apply: b
         expected_bytes=existing,
         title=_("settings of the WSL 2 machine"),
     )
+
+
+# The questions that decide settings of the file.
+_DECIDED = {"wsl2.memory": "wsl_memory_gib", "wsl2.swap": "wsl_swap_gib", "wsl2.processors": "wsl_processors"}
+
+
+def reasons_of(plan: Plan) -> dict[str, str]:
+    """The reason of each setting that the plan decided."""
+    return {key: plan.reason(question) for key, question in _DECIDED.items() if plan.reason(question)}
 
 
 @dataclass(frozen=True)

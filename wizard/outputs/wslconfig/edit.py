@@ -8,11 +8,14 @@ and every other line still means what it meant.
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterator, Mapping
 
+from wizard import columns
 from wizard import wsl_grammar as grammar
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _, sentences
+from wizard.outputs.quoting import comment
 from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.parse import Parsed, parse, value_of
 from wizard.wsl_grammar import Entry, Fault, Item, Mode, Section
@@ -23,12 +26,21 @@ HEADER = (
 )
 
 
-def edit(data: bytes | None, changes: Mapping[str, str | None], mode: Mode = "wslconfig") -> bytes:
+# What our own comments begin with, so that the next edit finds them again; their further lines are set in.
+MARK, MORE = "# vllm-wizard: ", "#     "
+_WIDTH = 100
+
+
+def edit(
+    data: bytes | None, changes: Mapping[str, str | None], mode: Mode = "wslconfig", reasons: Mapping[str, str] | None = None
+) -> bytes:
     """``data`` with the settings of ``changes`` ("section.key" -> plain value, None removes it) and nothing else
     changed: comments, order, line ends, byte order mark and encoding stay.
 
     ``data`` None makes a new file. A value that already counts is not rewritten, so editing twice equals editing
-    once. Raises BadInput for a key or value that WSL does not take, WizardError when no edit of this file can
+    once. With ``reasons`` (by the same keys) each line that is written gets its reason as a comment above it, which
+    takes the place of the one of an earlier edit; what the user had written behind a changed value is marked as said
+    of the old value. Raises BadInput for a key or value that WSL does not take, WizardError when no edit of this file can
     make the value count (an encoding or a line that WSL cannot read); the message says what to do.
     """
     wanted = _wanted(changes, mode)
@@ -41,7 +53,10 @@ def edit(data: bytes | None, changes: Mapping[str, str | None], mode: Mode = "ws
         raise WizardError(before.problems[0].message)
     # What keeps WSL from reading on (a refused MAC address) goes first, so that the rest can be seen to count.
     for key, value in sorted(wanted.items(), key=lambda pair: (pair[1] is not None, pair[0].kind != "mac")):
-        data = _remove(data, key, mode) if value is None else _set(data, key, value, mode)
+        if value is None:
+            data = _remove(data, key, mode)
+        else:
+            data = _set(data, key, value, mode, None if reasons is None else reasons.get(key.name, ""))
     _verify(before, parse(data, mode), wanted)
     return data
 
@@ -85,13 +100,15 @@ def _entries(parsed: Parsed, key: keys.Key) -> list[Entry]:
     return [i for i in parsed.items if isinstance(i, Entry) and i.name.lower() in names]
 
 
-def _set(data: bytes, key: keys.Key, value: str, mode: Mode) -> bytes:
+def _set(data: bytes, key: keys.Key, value: str, mode: Mode, reason: str | None = None) -> bytes:
     parsed = parse(data, mode)
     goal = value_of(key, value)
     accepted = parsed.get(key.name)
     if accepted is not None and accepted.value == goal and parsed.fatal is None:
         return data
-    for candidate in _candidates(data, parsed, key, value):
+    told = _told(data, reason)
+    with_reason = _candidates(data, parsed, key, value, told) if told is not None else iter(())
+    for candidate in itertools.chain(with_reason, _candidates(data, parsed, key, value)):
         after = parse(candidate, mode)
         now = after.get(key.name)
         if now is not None and now.value == goal and _others(after, key) == _others(parsed, key):
@@ -99,10 +116,25 @@ def _set(data: bytes, key: keys.Key, value: str, mode: Mode) -> bytes:
     raise WizardError(_refusal(parsed, key, value))
 
 
+def _told(data: bytes, reason: str | None) -> tuple[str, ...] | None:
+    """The comment lines of a reason; None where the file takes none (no reason, or letters that are not its own)."""
+    if reason is None:
+        return None
+    text = comment(reason).rstrip("\\ ")
+    if not text.isascii() and not data.startswith(b"\xff\xfe"):
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError:
+            return ()
+    return tuple(columns.wrap(text, _WIDTH, MARK, MORE)) if text else ()
+
+
 def _remove(data: bytes, key: keys.Key, mode: Mode) -> bytes:
     parsed = parse(data, mode)
     for entry in reversed(_entries(parsed, key)):
         shorter = _without(data, entry, parsed.encoding)
+        begin, end = _own_comment(data, parsed, entry)
+        shorter = shorter[:begin] + shorter[end:]
         if _others(parse(shorter, mode), key) != _others(parsed, key):
             raise WizardError(
                 _(
@@ -137,15 +169,18 @@ def _others(parsed: Parsed, key: keys.Key) -> list[tuple[str, object]]:
     return rest
 
 
-def _candidates(data: bytes, parsed: Parsed, key: keys.Key, value: str) -> Iterator[bytes]:
-    """Edits that may do, the least intrusive first."""
+def _candidates(data: bytes, parsed: Parsed, key: keys.Key, value: str, told: tuple[str, ...] | None = None) -> Iterator[bytes]:
+    """Edits that may do, the least intrusive first; ``told`` are comment lines that go above the line."""
     encoding = parsed.encoding
     entries = _entries(parsed, key)
     if entries:
-        yield _with_value(data, entries[0], value, encoding)
+        if told is None:
+            yield _with_value(data, entries[0], value, encoding)
+        else:
+            yield from _with_reason(data, parsed, entries[0], value, told)
         return
     section, _dot, name = key.name.partition(".")
-    assignment = f"{name}={quote(value)}"
+    written = (*(told or ()), f"{name}={quote(value)}")
     newline = _newline(data, encoding)
     newlines = [newline] if newline == "\n" else [newline, "\n"]
     places = list(_section_places(parsed.items, section))
@@ -153,23 +188,69 @@ def _candidates(data: bytes, parsed: Parsed, key: keys.Key, value: str) -> Itera
     end = text.starts[-1]
     for eol in newlines:
         for place in places:
-            yield _inserted(data, place, assignment, eol, encoding)
+            yield _inserted(data, place, eol.join(written), eol, encoding)
     header = f"[{section}]"
     begin = _begin(encoding)
     for eol in newlines:
+        lines = eol.join((header, *written))
         blank = eol if end > begin and not _ends_blank(data[:end], encoding) else ""
-        yield _inserted(data, end, blank + header + eol + assignment, eol, encoding)
+        yield _inserted(data, end, blank + lines, eol, encoding)
         # The line end that is there may only continue a value: one more ends it.
-        more = _encode(eol + header + eol + assignment + eol, encoding)
-        yield data[:end] + more + data[end:]
+        yield data[:end] + _encode(eol + lines + eol, encoding) + data[end:]
     # A file that ends in the middle of a line: before its first header, or before a line that is broken anyway.
     first = next((item.start for item in parsed.items if isinstance(item, Section)), None)
     broken = [_line_start(text, item.start) for item in parsed.items if isinstance(item, Fault)]
     for place in [*([] if first is None else [first]), *broken]:
         for eol in newlines:
-            yield _inserted(data, place, header + eol + assignment, eol, encoding)
+            yield _inserted(data, place, eol.join((header, *written)), eol, encoding)
     for eol in newlines:
-        yield data[:begin] + _encode(header + eol + assignment + eol, encoding) + data[begin:]
+        yield data[:begin] + _encode(eol.join((header, *written)) + eol, encoding) + data[begin:]
+
+
+def _with_reason(data: bytes, parsed: Parsed, entry: Entry, value: str, told: tuple[str, ...]) -> Iterator[bytes]:
+    """The value changed where it stands, below its reason; a comment behind it is said of the old value."""
+    encoding = parsed.encoding
+    changed = _with_value(data, entry, value, encoding)
+    marked = _of_old_value(changed, entry, entry.value_start + len(_encode(quote(value), encoding)), encoding)
+    begin, start = _own_comment(data, parsed, entry)
+    newline = _newline(data, encoding)
+    for eol in [newline] if newline == "\n" else [newline, "\n"]:
+        above = _encode("".join(line + eol for line in told), encoding)
+        for text in (marked, changed):
+            yield text[:begin] + above + text[start:]
+    yield marked
+
+
+def _of_old_value(changed: bytes, entry: Entry, after: int, encoding: str) -> bytes:
+    """``changed`` with what the user wrote behind the value marked as said of the value that was there."""
+    old = entry.raw_text
+    if not entry.has_comment or not old.strip() or not old.isascii() or not old.isprintable():
+        return changed
+    hash_sign, blank = _encode("#", encoding), _encode(" ", encoding)
+    at = changed.index(hash_sign, after) + len(hash_sign)
+    rest = at
+    while changed.startswith(blank, rest):
+        rest += len(blank)
+    if changed.startswith(_encode("was ", encoding), rest):
+        return changed  # by an earlier edit: it is still said of that value
+    return changed[:at] + _encode(f" was {old}: ", encoding) + changed[rest:]
+
+
+def _own_comment(data: bytes, parsed: Parsed, entry: Entry) -> tuple[int, int]:
+    """Where the comment of an earlier edit begins right above the entry's line, and where that line begins; the same
+    offset twice where there is none."""
+    encoding = parsed.encoding
+    text = grammar.decode(data, parsed.mode)
+    line = start = _line_start(text, entry.key_start)
+    feed, both = _encode("\n", encoding), _encode("\r\n", encoding)
+    while line > _begin(encoding):
+        above = _line_start(text, line - len(both if data[:line].endswith(both) else feed))
+        if data.startswith(_encode(MARK, encoding), above):
+            return above, start
+        if above >= line or not data.startswith(_encode(MORE, encoding), above):
+            break
+        line = above
+    return start, start
 
 
 def _section_places(items: tuple[Item, ...], section: str) -> Iterator[int]:
@@ -231,7 +312,7 @@ def _newline(data: bytes, encoding: str) -> str:
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    return text.encode("utf-16-le" if encoding == grammar.UTF16LE else "ascii")
+    return text.encode("utf-16-le" if encoding == grammar.UTF16LE else "utf-8")
 
 
 def _verify(before: Parsed, after: Parsed, wanted: Mapping[keys.Key, str | None]) -> None:

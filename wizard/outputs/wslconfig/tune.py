@@ -9,6 +9,7 @@ min(cap, R/2)); swap = a quarter of it, at least 4; processors are left alone up
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wizard.facts import Machine, MountKind
@@ -62,6 +63,15 @@ class WslAdvice:
 
     def setting(self, key: str) -> Setting | None:
         return next((s for s in self.settings if s.key == key), None)
+
+    def with_changes(self, changes: Mapping[str, str | None], reasons: Mapping[str, str] | None = None) -> WslAdvice:
+        """The advice with only these changes, each with the reason given for it, else with its own."""
+        settings = []
+        for key, value in changes.items():
+            own = self.setting(key)
+            reason = (reasons or {}).get(key) or (own.reason if own is not None and own.value == value else "")
+            settings.append(Setting(key, value, reason))
+        return replace(self, settings=tuple(settings))
 
     def with_value(self, key: str, value: str | None, reason: str) -> WslAdvice:
         """The advice with the user's own choice for one key (None: the line is left out or taken out)."""
@@ -165,7 +175,7 @@ def _memory_setting(
     value = f"{gib}GB"
     own = current.get("wsl2.memory")
     text = own.raw if own is not None else None
-    reason = _memory_reason(ram, need, good, gib)
+    reason = _memory_reason(ram, cap, need, good, gib)
     refused = next((r for r in current.rejected if r.key == "wsl2.memory"), None)
     if refused is not None:
         reason = _("{reason} Your own {raw!r} is refused by WSL.").format(reason=reason, raw=refused.raw)
@@ -199,23 +209,29 @@ def _memory_setting(
     return Setting("wsl2.memory", value, why, text)
 
 
-def _memory_reason(ram: float, need: float, good: float | None, gib: int) -> str:
+def _memory_reason(ram: float, cap: float, need: float, good: float | None, gib: int) -> str:
+    """Where the figure comes from, so that it can be added up by whoever reads it."""
     windows = _("Windows keeps {left:.1f} of {ram:.1f} GiB").format(left=ram - gib, ram=ram)
     if need > gib:
         return _("{windows}; the {need:.0f} GiB that are needed do not fit.").format(
             windows=windows, need=need
         )
+    wish = good if good is not None else need
     if good is None:
-        return _("{windows}; needed are {need:.0f} GiB, and more for the page cache.").format(
-            windows=windows, need=need
+        parts = _("{need:.0f} GiB for Linux and vLLM's processes; the size of the weights is not known").format(need=need)
+    else:
+        parts = _("{need:.0f} GiB for Linux and vLLM's processes and {weights:.1f} GiB so that the weights stay in memory once read").format(
+            need=need, weights=good - need
         )
-    if gib >= good:
-        return _(
-            "{windows}; needed are {need:.0f} GiB, and the weights stay in the page cache ({good:.1f} GiB together)."
-        ).format(windows=windows, need=need, good=good)
+    if min(cap, wish) < min(cap, ram / 2):
+        return _("Half of the {ram:.1f} GiB, which is what WSL2 takes by itself and more than the {wish:.1f} GiB that are wanted ({parts}).").format(
+            ram=ram, wish=wish, parts=parts
+        )
+    if wish <= cap:
+        return _("{wish:.1f} GiB, rounded up: {parts}. {windows}.").format(wish=wish, parts=parts, windows=windows)
     return _(
-        "{windows}; needed are {need:.0f} GiB; with all weights in the page cache it would be {good:.1f} GiB, which Windows cannot spare, so later starts read part of them from disk again."
-    ).format(windows=windows, need=need, good=good)
+        "All that Windows can spare: it keeps {left:.1f} of {ram:.1f} GiB. Wanted are {wish:.1f} GiB ({parts}), so later starts read a part of the weights from disk again."
+    ).format(left=ram - gib, ram=ram, wish=wish, parts=parts)
 
 
 def _swap_setting(current: Parsed, memory: Setting, memory_gib: int) -> Setting:
