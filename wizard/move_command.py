@@ -332,6 +332,7 @@ def _pending_line(p: MoveStatus) -> str:
 def describe(plan: MovePlan) -> str:
     """The plan for people, in several lines."""
     from wizard.models.move import MoveState, summary
+    from wizard.models.move_place import about_seconds
 
     lines = [summary(plan)]
     if plan.simulated:
@@ -346,7 +347,7 @@ def describe(plan: MovePlan) -> str:
         lines.append(
             "  "
             + _("about {time} at {rate:.0f} MB/s ({source})").format(
-                time=duration(plan.seconds_estimate), rate=(plan.rate_bytes_per_s or 0) / 1e6, source=plan.rate_source
+                time=duration(about_seconds(plan.seconds_estimate)), rate=(plan.rate_bytes_per_s or 0) / 1e6, source=plan.rate_source
             )
         )
     space = plan.space

@@ -17,7 +17,7 @@ from wizard.errors import BadInput, WizardError
 from wizard.facts import Machine, Mount, MountKind
 from wizard.i18n import _, ngettext
 from wizard.models import move_record as record
-from wizard.models.move_place import place_in
+from wizard.models.move_place import place_in, typical_rate
 from wizard.models.move_scan import RECORDS, HostTree, RealTree, Scan, Tree, scan_source, show
 from wizard.models.move_types import (
     MoveFile,
@@ -39,13 +39,6 @@ THIS_MACHINE = "this machine"
 
 # Bytes a second when nothing could be measured, and the time that one small file costs on top. The figure for
 # a Windows drive is the one that the project's benchmark throttles to; a network drive is a gigabit line.
-_TYPICAL_RATES: dict[str, tuple[float, float]] = {
-    MountKind.WINDOWS_DRIVE.value: (250e6, 0.002),
-    MountKind.NETWORK.value: (110e6, 0.005),
-    MountKind.LINUX.value: (500e6, 0.0005),
-    MountKind.MEMORY.value: (2e9, 0.0002),
-}
-_SLOWER_RATE = (200e6, 0.002)
 _WINDOWS_RESERVE = 2 * GIB
 
 
@@ -699,7 +692,7 @@ def _space_refusals(plan: MovePlan) -> list[Refusal]:
 
 
 def _with_estimate(plan: MovePlan, measure: bool) -> MovePlan:
-    typical, per_file = _TYPICAL_RATES.get(plan.src_mount, _SLOWER_RATE)
+    typical, per_file = typical_rate(plan.src_mount)
     rate: float | None = None
     source = ""
     if measure and plan.ok and plan.space.needed_bytes > 64 * MIB:

@@ -13,7 +13,7 @@ from wizard.fit_layout import layout_of, tp_problem
 from wizard.fit_types import FitResult
 from wizard.i18n import _, clauses, labelled, sentence, sentences
 from wizard.models.info import ModelInfo
-from wizard.models.move_place import own_name, place_in
+from wizard.models.move_place import own_name, place_in, typical_rate
 from wizard.outputs.quoting import bash_line, slug
 from wizard.plan import runtime as rt
 from wizard.plan.access import choose_access
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 # Three processes with PyTorch in each: 2.5 GiB was measured for a tiny model on vLLM 0.32.0; more with a real one.
 CPU_PROCESS_BYTES = int(3.5 * GIB)
-MOVE_RATE = 150e6  # bytes a second from a Windows drive: public reports say 60 to 250 MB/s
 
 
 def plan(session: Session) -> Plan:
@@ -506,7 +505,7 @@ def _move(draft: Draft, info: ModelInfo, runtime: str, useless: bool) -> tuple[M
                 _("The copy of the model lies in this container itself and is lost when the container is removed."),
                 _("Name a folder of a volume under “Copy to” to keep it, or do not copy: the start then takes longer each time."),
             )
-    seconds = size_bytes / MOVE_RATE if size_bytes else None
+    seconds = size_bytes / typical_rate(mount.kind.value)[0] if size_bytes else None
     hint = MovePlanHint(root, destination, size_bytes, mount.kind.value, seconds, why, wanted)
     if not wanted and not useless:
         draft.warn(

@@ -20,6 +20,7 @@ from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, 
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, Toggle, glyphs_of
 from wizard.i18n import N_, _, clauses, listed, ngettext
+from wizard.models.move_place import about_seconds
 from wizard.models.words import origin_words, quant_words
 from wizard.program import spelt
 from wizard.steps import Step, nothing_runs_here
@@ -544,7 +545,7 @@ class MoveView(StepView):
         rows = [
             (_("From"), hint.source),
             (_("Size"), text.gib(hint.size_bytes)),
-            (_("Time"), _("about {time}").format(time=text.duration(hint.seconds)) if hint.seconds is not None else _("not known")),
+            (_("Time"), _("about {time}").format(time=text.duration(about_seconds(hint.seconds))) if hint.seconds is not None else _("not known")),
         ]
         width = max(cell_len(k) for k, _v in rows)
         lines = [content([(pad(k, width) + "  ", DIM), (text.clip_left(v, max(10, self.room() - width - 2), glyphs.ellipsis), TEXT)]) for k, v in rows]
