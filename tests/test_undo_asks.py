@@ -96,6 +96,13 @@ def test_the_last_write_is_named_and_only_an_old_one_is_asked_about(
     assert [f["path"] for f in json.loads(capsys.readouterr().out.partition("undone.\n")[2])["files"]] == [str(two[0])]
 
 
+def test_the_help_says_when_it_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["undo", "--help"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "more than one write, or one older than a day" in words
+    assert batch.RECENT_S == 24 * 3600
+
+
 def test_what_was_written_after_the_question_is_not_taken_back(
     two: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -413,7 +413,7 @@ def _add_own(parser: argparse.ArgumentParser, name: str | None) -> None:
         )
         parser.add_argument("--list", action="store_true", help=_("list the writes that can be taken back"))
         parser.add_argument("--force", action="store_true", help=_("also where a file was changed since"))
-        parser.add_argument("--yes", "-y", action="store_true", help=_("take back without asking"))
+        parser.add_argument("--yes", "-y", action="store_true", help=_("also without being asked first, as is done before more than one write, or one older than a day"))
     elif name == "detect":
         return
     elif name in _LAUNCHING:
