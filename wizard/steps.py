@@ -782,24 +782,27 @@ def asked(step: Step, plan: Plan) -> tuple[Question, ...]:
 # -- text to value ----------------------------------------------------------------------------------------------
 
 
-def parse_value(question: Question, text: str) -> Value:
-    """The value that a text stands for; :class:`BadInput` names the key and the form."""
-    raw = text.strip()
+def parse_value(question: Question, text: str, name: str | None = None) -> Value:
+    """The value that a text stands for; :class:`BadInput` names the question and the form.
+
+    ``name`` is what the question is called there; None: as the screens call it.
+    """
+    raw, called = text.strip(), name if name is not None else _(question.label)
     if question.kind == "bool":
         low = raw.lower()
         if low in ("true", "yes", "y", "1", "on"):
             return True
         if low in ("false", "no", "n", "0", "off"):
             return False
-        raise BadInput(_("{key}: “{text}” is not yes or no.").format(key=question.key, text=text))
+        raise BadInput(_("{key}: “{text}” is not yes or no.").format(key=called, text=text))
     if question.kind == "int":
         if re.fullmatch(r"-?\d{19,}", raw) and question.maximum is not None:
             raise BadInput(
                 _("{key}: must lie between {low} and {high}.").format(
-                    key=question.key, low=_number(question.minimum or 0), high=_number(question.maximum)
+                    key=called, low=_number(question.minimum or 0), high=_number(question.maximum)
                 )
             )
-        return parse_count(question.key, raw)
+        return parse_count(called, raw)
     if question.kind == "float":
         import math
 
@@ -807,10 +810,10 @@ def parse_value(question: Question, text: str) -> Value:
             number = float(raw.replace(",", "."))
         except ValueError:
             raise BadInput(
-                _("{key}: “{text}” is not a number.").format(key=question.key, text=text)
+                _("{key}: “{text}” is not a number.").format(key=called, text=text)
             ) from None
         if not math.isfinite(number):
-            raise BadInput(_("{key}: “{text}” is not a finite number.").format(key=question.key, text=text))
+            raise BadInput(_("{key}: “{text}” is not a finite number.").format(key=called, text=text))
         return number
     if question.kind == "list":
         return tuple(x.strip() for x in raw.split(",") if x.strip())

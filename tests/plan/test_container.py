@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.plan.conftest import session_of
-from wizard.facts import Mount, MountKind
+from wizard.facts import Mount, MountKind, VllmInstall
 from wizard.models.move_plan import plan_move
+from wizard.outputs import files
 from wizard.plan import plan
 from wizard.session import Session
 
@@ -46,3 +47,20 @@ def test_a_download_into_the_container_is_lost_as_well_unless_a_volume_holds_the
     assert "download_in_container" in {w.code for w in plan(session).warnings}
     kept = with_volume(session, "/root/.cache/huggingface")
     assert "download_in_container" not in {w.code for w in plan(kept).warnings}
+
+
+def test_no_compose_file_is_written_where_no_engine_could_run_it() -> None:
+    assert [f.path for f in files(plan(session_of("wsl2-container")))] == ["launch.sh", "vllm.env", "answers.toml"]
+
+
+def test_the_reason_above_the_image_is_one_of_the_image() -> None:
+    made = plan(session_of("native-rtx5090", runtime="local"))
+    python = VllmInstall(made.release.version if made.release is not None else "", "/usr/local/bin/python", "x")
+    session = session_of("native-rtx5090", runtime="local")
+    session = replace(session, machine=replace(session.machine, vllm=(python,)))
+    made = plan(session)
+    assert "installed already" in made.reason("release")
+    lines = next(f for f in files(made) if f.path == "compose.yaml").content.decode().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.strip().startswith("image:"))
+    assert lines[at - 1].lstrip().startswith("#")
+    assert "installed already" not in lines[at - 1]

@@ -93,7 +93,8 @@ def test_what_is_planned(name: str) -> None:
 def test_the_same_session_gives_the_same_files(name: str) -> None:
     first, second = files(plan(session_of(name))), files(plan(session_of(name)))
     assert first == second
-    assert [f.path for f in first][:2] == ["launch.sh", "compose.yaml"]
+    # Inside a container without an engine nothing could run a compose file.
+    assert [f.path for f in first][:2] == ["launch.sh", "vllm.env" if "container" in name else "compose.yaml"]
 
 
 @pytest.mark.parametrize("name", sorted(SERVES))
@@ -105,6 +106,9 @@ def test_written_files_pass_their_tools(name: str, tmp_path: Path) -> None:
         [tool("shellcheck"), str(tmp_path / "launch.sh")], capture_output=True, text=True, timeout=60
     )
     assert checked.returncode == 0, checked.stdout
+    assert stat.S_IMODE((tmp_path / "vllm.env").stat().st_mode) == 0o600
+    if made.machine.in_container:
+        return
     compose = subprocess.run(
         [tool("docker-compose"), "-f", str(tmp_path / "compose.yaml"), "config", "--format", "json"],
         capture_output=True,
@@ -118,7 +122,6 @@ def test_written_files_pass_their_tools(name: str, tmp_path: Path) -> None:
     lead = ["--model"] if made.image is not None and made.image.serves_with_model_flag else []
     assert service["command"] == [*lead, *made.container_argv]
     assert service["ports"][0]["host_ip"] == "127.0.0.1"
-    assert stat.S_IMODE((tmp_path / "vllm.env").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("name", sorted(SERVES))

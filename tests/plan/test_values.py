@@ -211,3 +211,12 @@ def test_what_comes_with_the_image_is_not_looked_for_here() -> None:
 def test_a_folder_of_media_is_called_alike_in_the_container() -> None:
     made = plan(session_of("wsl2-rtx4090-desktop", allowed_local_media_path="/home/user/pictures"))
     assert ("/home/user/pictures", "/home/user/pictures", True) in made.mounts
+
+
+def test_a_wrong_number_is_told_by_the_name_that_is_shown_and_on_the_command_line_by_its_key() -> None:
+    from wizard.steps import QUESTIONS, parse_value
+
+    with pytest.raises(BadInput, match=r"^Requests at once: “abc” is not a whole number"):
+        parse_value(QUESTIONS["max_num_seqs"], "abc")
+    with pytest.raises(BadInput, match=r"^max_num_seqs: “abc”"):
+        parse_value(QUESTIONS["max_num_seqs"], "abc", "max_num_seqs")

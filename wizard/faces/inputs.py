@@ -75,7 +75,7 @@ def answers_from(args: argparse.Namespace) -> Answers:
         question = QUESTIONS.get(name)
         if name in values.PATHS and not is_recorded(args):
             text = local_source(text)
-        cli[name] = text if question is None else parse_value(question, text)
+        cli[name] = text if question is None else parse_value(question, text, name)
     if args.model is not None:
         cli["model"] = args.model if is_recorded(args) else local_source(args.model)
     if args.release is not None:
@@ -116,7 +116,7 @@ def _typed(key: str, value: Value, name: str) -> Value:
     kind = question.kind
     if isinstance(value, str):
         try:
-            return parse_value(question, value)
+            return parse_value(question, value, key)
         except BadInput as error:
             raise BadInput(_("{name}: {error}").format(name=name, error=error)) from None
     fits = {

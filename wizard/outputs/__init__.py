@@ -18,7 +18,10 @@ def files(plan: Plan, *, apply_wslconfig: bool = False) -> list[FileSpec]:
     from wizard.outputs.env import env_file
     from wizard.outputs.launch import launch_file
 
-    out = [launch_file(plan), compose_file(plan)]
+    out = [launch_file(plan)]
+    # In a container without an engine nothing can run it, and its bind mounts would name paths of this container.
+    if plan.runtime == "docker" or not plan.machine.in_container:
+        out.append(compose_file(plan))
     if plan.wsl is not None and plan.wsl_changes:
         from wizard.outputs.wslconfig.deliver import reasons_of, to_filespec
 

@@ -43,8 +43,10 @@ def compose_file(plan: Plan) -> FileSpec:
             _("launch.sh runs vLLM from a local environment; this file is the same server for Docker.")
         )
     out += ["services:", "  vllm:"]
-    if plan.reason("release"):
-        say(plan.reason("release"), 4)
+    # Why the release was taken may be a matter of the local environment; why the image is, is not.
+    why = plan.reason("release" if plan.runtime == "docker" else "image")
+    if why:
+        say(why, 4)
     out.append(f"    image: {compose_string(plan.image_reference)}")
     out.append(f"    container_name: {compose_string(container_name(plan))}")
     say(_("Each argument is one string, so nothing is split or unquoted again."), 4)
