@@ -256,7 +256,7 @@ class FlagDialog(Dialog[FlagEdit]):
 
     def body(self) -> Iterator[Widget]:
         row = self.row
-        parts: list[Part] = [(row.meaning, TEXT), ("\n\n" + _("vLLM's default: {default}").format(default=row.default or _("none")), DIM)]
+        parts: list[Part] = [(row.meaning, TEXT), ("\n\n" + _("vLLM's default: {default}").format(default=row.default or _("not set, vLLM decides")), DIM)]
         if row.memory:
             parts.append(("\n" + _("Memory: {effect}").format(effect=row.memory), DIM))
         if row.reason:

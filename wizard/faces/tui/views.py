@@ -714,7 +714,7 @@ def flag_drawer(row: FlagRow, width: int, view: Widget) -> Any:
 
 def flag_about(row: FlagRow) -> Content:
     parts: list[Part] = [("\n" + row.flag, f"bold {ACCENT}"), ("  " + row.meaning, TEXT)]
-    parts.append(("\n" + _("vLLM's default: {default}").format(default=row.default or _("none")), DIM))
+    parts.append(("\n" + _("vLLM's default: {default}").format(default=row.default or _("not set, vLLM decides")), DIM))
     if row.memory:
         parts.append(("\n" + _("Memory: {effect}").format(effect=row.memory), DIM))
     if row.reason:
