@@ -52,7 +52,7 @@ class Ahead:
     def _begin(self) -> None:
         # Not within the screen's own loop of messages: laying out waits for it.
         self._timer = None
-        self.screen.run_worker(self._next(), group="ahead")
+        self.screen.run_worker(self._next, group="ahead")
 
     async def _next(self) -> None:
         screen = self.screen

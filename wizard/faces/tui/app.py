@@ -301,6 +301,9 @@ def _last_words(app: WizardApp) -> None:
     if app.wizard is None or app.wizard.opens_with_log:
         return
     receipt, plan = app.wizard.receipt, app.walk.plan
+    if app.wizard.left_copying:
+        print(_("The copy of the model was stopped ({state}); what was copied is kept. Go on with it:").format(state=app.wizard.left_copying))
+        print("  " + app.wizard.copy_command())
     if receipt is not None and plan is not None:
         from wizard.faces.writing import next_steps, written
 

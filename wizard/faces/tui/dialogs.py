@@ -66,10 +66,15 @@ class Dialog(ModalScreen[Result], Generic[Result]):
             first.focus()
         body = self.query_one("#body", VerticalScroll)
         for name in ("scroll_y", "virtual_size", "size"):
-            self.watch(body, name, self._mark_more, init=False)
+            self.watch(body, name, self._mark_more_later, init=False)
+
+    def _mark_more_later(self) -> None:
+        self.call_after_refresh(self._mark_more)  # its size and that of what it holds come one after the other
 
     def _mark_more(self) -> None:
         """Where the box holds more than is in view, say so in its frame."""
+        if not self.is_attached or not self.query("#body"):
+            return
         marks = more_marks(self.query_one("#body", VerticalScroll), glyphs_of(self))
         told = "   ".join([self.hint, *marks] if self.hint else marks)
         box = self.query_one("#box", Vertical)
@@ -220,7 +225,7 @@ def keys_help() -> Content:
         ("F1", _("help on the field under the cursor")),
         ("F2", _("the whole plan, with the reason for every decision")),
         ("F3", _("the log of a start that failed: paste or open it")),
-        ("Ctrl+P", _("find a step, a flag or a recipe")),
+        ("Ctrl+P", _("find a step, a field, a flag or a recipe")),
         ("Ctrl+T", _("dark, light, or the terminal's own colours")),
         ("Ctrl+R", _("let the wizard decide this field again")),
         ("Ctrl+Q", _("leave; your answers are kept")),
@@ -324,7 +329,7 @@ class Entry:
 
 
 class Palette(Dialog[str]):
-    """Find a step, a flag, a recipe, a theme; the key of what was taken is returned."""
+    """Find a step, a field, a flag, a recipe, a theme; the key of what was taken is returned."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "rows_up", show=False, priority=True),
@@ -334,7 +339,7 @@ class Palette(Dialog[str]):
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         super().__init__()
-        self.title_text = _("Find a step, a flag, a recipe")
+        self.title_text = _("Find a step, a field, a flag, a recipe")
         self.hint = _("Enter goes there, Esc closes")
         self.entries = list(entries)
 

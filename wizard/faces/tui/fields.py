@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
+from rich.cells import cell_len
 from textual.app import ComposeResult, RenderResult
 from textual.content import Content
 from textual.message import Message
@@ -182,6 +183,11 @@ class Field(Widget):
         label_style = BOLD if self.control.has_focus else TEXT
         label_width = room if self.tall else places.left - INDENT - 1
         label = Content.styled(_(self.question.label), label_style).wrap(label_width)
+        if isinstance(self.control, Chooser) and self.control.has_focus:
+            # The cursor is the answer: who only wants to pass by must know how.
+            hint = "   " + _("the arrows choose, Tab goes on")
+            if label[-1].cell_length + cell_len(hint) <= room:
+                label = [*label[:-1], label[-1] + Content.styled(hint, DIM)]
         lines = [start + line for line in label]
         if self.question.unit and places.control_width:
             lines[0] = lines[0].pad_right(places.left + places.control_width + 1 - lines[0].cell_length)

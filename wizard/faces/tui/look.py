@@ -373,7 +373,7 @@ StepView .intro { color: $wz-dim; margin: 0 0 1 0; }
 
 .row { height: auto; }
 .row .label { width: 24; height: auto; padding: 0 1 0 0; }
-.-narrow .row .label, .-wide .row .label { width: 34; }
+.-narrow .row .label, .-huge .row .label { width: 34; }  /* as in the fields, by the room that the middle zone has */
 #typed-row { margin: 1 0 0 0; }
 #typed-row .label { width: 14; }
 #model-memory { margin: 1 0 0 0; }

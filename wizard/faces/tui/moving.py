@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 from wizard.errors import WizardError
 from wizard.faces.tui.dialogs import Ask
 from wizard.faces.tui.text import TEXT, content
+from wizard.faces.tui.views import MoveView
 from wizard.i18n import _, clauses
 from wizard.program import spelt
 
-from wizard.faces.tui.views import MoveView
-
 if TYPE_CHECKING:
     from wizard.apply import Change
-    from wizard.models.move import MovePlan
-
     from wizard.faces.tui.work import Wizard
+    from wizard.models.move import MovePlan
 
 
 def press(wizard: Wizard, name: str) -> None:
@@ -124,6 +122,8 @@ def _view(wizard: Wizard) -> MoveView | None:
 
 
 def _draw(wizard: Wizard, view: MoveView) -> None:
+    if wizard.stopping:
+        return  # the screen is being taken down
     view.draw()
     wizard.walk_screen.show_frame()
 
@@ -148,6 +148,8 @@ def _ended(wizard: Wizard, state: str, message: str) -> None:
         return
     view.state, view.message = state, message
     _draw(wizard, view)
+    if wizard.stopping:
+        return
     if wizard.walk.step_id == "review":
         wizard.walk_screen.show()
     if wizard.walk.step_id != "move":

@@ -65,6 +65,19 @@ class PasteArea(TextArea):
         event.text = one_width(event.text)
 
 
+class CommandArea(PasteArea):
+    """The same for a command: as in a shell, Enter at its end runs it; after a line that goes on it does not."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        whole = self.text.rstrip(" \t")
+        if event.key == "enter" and self.cursor_location == self.document.end and whole.strip() and not whole.endswith(("\\", "\n")):
+            event.prevent_default()
+            event.stop()
+            await self.screen.run_action("default")
+            return
+        await super()._on_key(event)
+
+
 class PasteDialog(Dialog[Pasted]):
     """Gives the command that was pasted, repaired, once it is taken over."""
 
@@ -74,12 +87,12 @@ class PasteDialog(Dialog[Pasted]):
         super().__init__()
         self.plan = plan
         self.title_text = _("Paste a command you found")
-        self.hint = _("Tab leaves the field, Esc closes")
+        self.hint = _("Enter at the end checks it, Esc closes")
         self.verdict: Any = None
 
     def body(self) -> Iterator[Widget]:
         yield Panel(id="paste-told", classes="block")
-        yield PasteArea(id="paste-text", soft_wrap=True)
+        yield CommandArea(id="paste-text", soft_wrap=True)
         yield Panel(id="paste-report", classes="block")
 
     def buttons(self) -> Iterator[PushButton]:

@@ -16,18 +16,13 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
+
 from wizard.errors import BadInput, WizardError
+from wizard.faces.tui import look, panes, text, ways
 from wizard.faces.tui.ahead import Ahead
 from wizard.faces.tui.fields import Field, help_widget
 from wizard.faces.tui.look import CSS, SMALLEST, THREE_ZONES
 from wizard.faces.tui.text import ACCENT, BOLD, DIM, OK, TEXT, WARN, Part, content
-from wizard.faces.tui.walk import Walk
-from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows, Toggle, more_marks
-from wizard.i18n import _
-from wizard.program import spelt
-from wizard.session import Layer, Session, expand
-
-from wizard.faces.tui import look, panes, text
 from wizard.faces.tui.views import (
     FlagsView,
     MachineView,
@@ -39,12 +34,17 @@ from wizard.faces.tui.views import (
     state_word,
     view_for,
 )
+from wizard.faces.tui.walk import Walk
+from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows, Toggle, more_marks
+from wizard.i18n import _
+from wizard.plan_types import Step as TypeNext
+from wizard.program import spelt
+from wizard.session import Layer, Session, expand
 
 if TYPE_CHECKING:
     from wizard.faces.tui.paste import Pasted
-    from wizard.plan_types import Plan
-
     from wizard.faces.tui.work import Wizard
+    from wizard.plan_types import Plan
 
 SETTLE_S = 0.09  # so long after the last key press is planned anew
 
@@ -129,6 +129,7 @@ class WalkScreen(Screen[None]):
         Binding("ctrl+r", "reset", show=False),
         Binding("a", "ask_again", show=False),
         Binding("c", "copy", show=False),
+        Binding("w", "ways", show=False),
         Binding("up", "go_up", show=False),
         Binding("down", "go_down", show=False),
         Binding("pageup", "page(-1)", show=False),
@@ -155,6 +156,7 @@ class WalkScreen(Screen[None]):
         self.ahead = Ahead(self)
         self.go_on_when_ready = False
         self.apply_wslconfig = False
+        self._unfit_taken: str | None = None  # a model that does not fit, and was gone on with knowingly
 
     # -- composing --------------------------------------------------------------------------------------------
 
@@ -198,7 +200,14 @@ class WalkScreen(Screen[None]):
             chain.remove(backs[0])
         return chain
 
+    def on_screen_suspend(self) -> None:
+        footer = self.query("#footer")
+        if footer:
+            footer.only_one(Footer).show_keys([])  # what lies over the walk has keys of its own
+
     def on_screen_resume(self) -> None:
+        if self.query("#footer") and self.walk.plan is not None:
+            self._show_footer()
         if not self.wizard.opens_with_log:
             self.wizard.walk_in_view()
 
@@ -258,9 +267,9 @@ class WalkScreen(Screen[None]):
             view.moved = self.wizard.moved()
             view.may_start = self.wizard.may_start()
             view.may_apply = self.wizard.may_apply_wslconfig()
-            found = self._found_out
+            found = self._found_that_holds()
             # A random API key is only taken over where its file is shown.
-            if found is not None and found.session is self.walk.session and found.complete.session.secrets == self.walk.secrets:
+            if found is not None and found.complete.session.secrets == self.walk.secrets:
                 self._take_changes(view, found)
 
     def _show_zones(self) -> None:
@@ -331,8 +340,12 @@ class WalkScreen(Screen[None]):
             enter = _(view.enter_label(self.walk.plan))
         keys = [("Enter", enter, "next")]
         if isinstance(view, ReviewView) and self.walk.plan is not None and view.asks_again(self.walk.plan):
-            keys = [("a", _("Ask again"), "ask_again")]
-        elif isinstance(view, ReviewView) and view.written and self.wizard.to_type():
+            keys = [("Enter", _("Ask again"), "next")]
+        elif isinstance(view, ReviewView) and self.walk.plan is not None and view.nothing_to_write(self.walk.plan):
+            keys = [("Enter", enter, "next")] if ways.ways_of(self.walk.plan) else []
+        elif isinstance(view, ModelView) and ways.ways_of(self.walk.plan):
+            keys.append(("w", _("What would fit"), "ways"))
+        elif self._to_copy():
             keys.append(("c", _("Copy a command"), "copy"))
         if self.walk.neighbour(-1) is not None and not (isinstance(view, ReviewView) and view.written):
             keys.append(("Esc", _("Back"), "back"))
@@ -459,7 +472,7 @@ class WalkScreen(Screen[None]):
             self.commit()
             await self._review_next(view)
             return
-        if not self.commit() or self._offer_copy(view):
+        if not self.commit() or self._offer_copy(view) or self._unfit(view):
             return
         follower = self.walk.neighbour(+1)
         if follower is not None:
@@ -510,7 +523,28 @@ class WalkScreen(Screen[None]):
         self.app.push_screen(Ask(_("Copy the model now?"), content(parts), _("Copy now"), _("Later")), answered)
         return True
 
+    def _unfit(self, view: StepView | None) -> bool:
+        """On the way from the model step with a model that does not fit: what would is offered first. True while that
+        is asked."""
+        plan = self.walk.plan
+        model = str(plan.value("model")) if plan is not None else ""
+        if not isinstance(view, ModelView) or not ways.blocked(plan) or model == self._unfit_taken:
+            return False
+
+        def go_on() -> None:
+            self._unfit_taken = model
+            self.call_later(self.action_next)
+
+        ways.offer(self, go_on=go_on)
+        return True
+
+    def action_ways(self) -> None:
+        """Take one of the ways out that are named where a model does not fit."""
+        if isinstance(self.view, (ModelView, ReviewView)) and ways.ways_of(self.walk.plan):
+            ways.offer(self)
+
     def _hint(self, message: str) -> None:
+        self.app.clear_notifications()  # they would cover what they speak of
         self.app.notify(message, timeout=3)
 
     async def ready_now(self) -> None:
@@ -543,6 +577,16 @@ class WalkScreen(Screen[None]):
         self.settle()
         if step_id in {s.id for s in self.walk.steps()} and self.commit():
             self.run_worker(self._go(step_id), exclusive=True, group="go")
+
+    async def _go_to_field(self, step_id: str, key: str) -> None:
+        if step_id != self.walk.step_id:
+            self.settle()
+            if not self.commit():
+                return
+            await self._go(step_id)
+        found = self.view.field_of(key) if self.view is not None else None
+        if found is not None:
+            found.focus_control()
 
     async def start_over(self) -> None:
         """Show the first step with no plan behind it."""
@@ -662,7 +706,6 @@ class WalkScreen(Screen[None]):
             change = view.change_under_cursor()
             if change is not None:
                 from wizard.faces.tui.dialogs import Reader
-
                 from wizard.faces.tui.views import change_content
 
                 self.app.push_screen(Reader(change.path, lambda width: change_content(change, width), full=True))
@@ -708,10 +751,30 @@ class WalkScreen(Screen[None]):
                 given = set_answer(session, plan, dest, edit.text, Layer.USER).answers.get(dest)
                 if given is not None:
                     self.walk.answer(dest, given[0])
+                    self._tell_where_it_went(dest, plan)
             self.show()
             self._files_later()
 
         self.app.push_screen(FlagDialog(row, self.walk.answers.get(dest) is not None, check), taken)
+
+    def _tell_where_it_went(self, dest: str, before: Plan) -> None:
+        """An option that does not stand in the command itself was taken by a field of another step: name it."""
+        plan = self.walk.plan
+        row = next((r for r in plan.flag_rows if r.dest == dest), None) if plan is not None else None
+        if plan is None or row is None or row.value is not None:
+            return
+        moved = [
+            (step, question)
+            for step in self.walk.steps()
+            for question in self.walk.questions(step)
+            if question.key != dest and question.current(plan) != question.current(before)
+        ]
+        if moved:
+            step, question = moved[0]
+            label = next((c.label for c in question.choices(plan) if c.value == str(question.current(plan))), "")
+            told = _("{flag} is what “{field}” on the step “{step}” decides; it says now: {value}")
+            value = label or text.value_text(question.current(plan))
+            self.notify(told.format(flag=row.flag, field=_(question.label), step=_(step.title), value=value), timeout=8)
 
     def open_paste(self) -> None:
         """Paste a command: what it says is taken over as answers of one's own."""
@@ -787,6 +850,8 @@ class WalkScreen(Screen[None]):
         kind, _sep, name = (key or "").partition(":")
         if kind == "step":
             self.go_to(name)
+        elif kind == "field":
+            self.run_worker(self._go_to_field(*name.split(":", 1)), exclusive=True, group="go")
         elif kind == "flag":
             self._open_flag(name)
         elif kind == "model":
@@ -811,10 +876,9 @@ class WalkScreen(Screen[None]):
             await self.wizard.ask_again()
 
     def action_copy(self) -> None:
-        """Once the files are written: copy the commands that are left to type, all or those of one step."""
-        view = self.view
-        steps = [s for s in self.wizard.to_type() if s.commands]
-        if not isinstance(view, ReviewView) or not view.written or not steps:
+        """Copy the commands that are to be typed, all or those of one step."""
+        steps = self._to_copy()
+        if not steps:
             return
         from wizard.faces.tui.whole import Choose
 
@@ -829,6 +893,16 @@ class WalkScreen(Screen[None]):
                 self.notify(_("Copied. A terminal that forbids it: the lines are printed again when you leave."), timeout=4)
 
         self.app.push_screen(Choose(_("Which command is copied?"), Content(""), options), chosen)
+
+    def _to_copy(self) -> list[TypeNext]:
+        """What this step says is to be typed: cures on the first, the last instructions once all is written."""
+        view, plan = self.view, self.walk.plan
+        if isinstance(view, ReviewView) and view.written:
+            return [s for s in self.wizard.to_type() if s.commands]
+        if isinstance(view, MachineView) and plan is not None:
+            found = text.by_severity(plan.machine.problems)
+            return [TypeNext(p.title, p.commands, p.where) for p in found if p.commands]
+        return []
 
     def action_reset(self) -> None:
         item = help_widget(self.focused)
@@ -881,12 +955,18 @@ class WalkScreen(Screen[None]):
     def _take_files(self, found: Found) -> None:
         self._found_out = found
         view = self.view
-        if isinstance(view, ReviewView) and found.session is self.walk.session:
+        if isinstance(view, ReviewView) and self._found_that_holds() is not None:
             self._take_changes(view, found)
             if not view.stands(self.walk):
                 self.show()
         self.ahead.later()
         self._tell_files(found.changes)
+
+    def _found_that_holds(self) -> Found | None:
+        """What was found out last, if nothing was answered since."""
+        found = self._found_out
+        holds = found is not None and found.session is self.walk.session and found.applied is self.apply_wslconfig
+        return found if holds else None
 
     def _tell_files(self, changes: list[Any]) -> None:
         names = [(Path(c.path).name, state_word(c.state.value)) for c in changes]
@@ -897,8 +977,8 @@ class WalkScreen(Screen[None]):
     def _arrive_at_review(self, view: ReviewView) -> None:
         """Show the files as they were found out ahead, and look at the disk again meanwhile; they are found out once
         more before anything is written."""
-        found = self._found_out
-        if found is None or found.session is not self.walk.session or found.applied is not self.apply_wslconfig:
+        found = self._found_that_holds()
+        if found is None:
             self._refresh_changes(view)
         else:
             self._take_changes(view, found)
@@ -911,8 +991,9 @@ class WalkScreen(Screen[None]):
         from wizard.faces.tui.files import changes_of
 
         out_dir = str(walk.plan.value("out_dir") or ".")
-        found = changes_of(walk.with_proposals(walk.session), walk.plan, out_dir, self.apply_wslconfig)
-        self._take_changes(view, Found(walk.session, self.apply_wslconfig, *found))
+        made = changes_of(walk.with_proposals(walk.session), walk.plan, out_dir, self.apply_wslconfig)
+        self._found_out = Found(walk.session, self.apply_wslconfig, *made)
+        self._take_changes(view, self._found_out)
         self._files = [(Path(c.path).name, state_word(c.state.value)) for c in view.changes]
 
     def _take_changes(self, view: ReviewView, found: Found) -> None:
@@ -940,10 +1021,12 @@ class WalkScreen(Screen[None]):
         self._refresh_changes(view)
         view.show(self.walk)
         if view.asks_again(plan):
-            view.scroll_home(animate=False)
-            self._hint(_("Nothing runs here yet. Cure what is said above, then press “a” to ask this machine again; Ctrl+Q leaves."))
+            await self.wizard.ask_again()
             return
-        if plan.blockers or view.error or not view.changes:
+        if ways.ways_of(plan):
+            ways.offer(self)
+            return
+        if view.nothing_to_write(plan):
             view.scroll_home(animate=False)
             self._hint(_("Nothing can be written yet: see the top of this step."))
             return

@@ -14,6 +14,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
+
+from wizard.faces.tui import panes, text, ways
 from wizard.faces.tui.fields import Field
 from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, pad
@@ -25,8 +27,6 @@ from wizard.models.words import origin_words, quant_words
 from wizard.program import spelt
 from wizard.steps import Step, nothing_runs_here
 
-from wizard.faces.tui import panes, text
-
 if TYPE_CHECKING:
     from wizard.facts import ProbeRun
     from wizard.models.info import FoundModel
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wizard.plan_types import Step as TypeNext
 
 
-class StepView(VerticalScroll, can_focus=False):
+class StepView(VerticalScroll, can_focus=False, inherit_bindings=False):
     """The middle zone for one step."""
 
     next_label = N_("Next")
@@ -45,9 +45,13 @@ class StepView(VerticalScroll, can_focus=False):
         self._brought: tuple[Plan | None, tuple[object, ...]] | None = None  # what it was brought up to
 
     class Grown(Message):
-        """The content needs more or less room than before."""
+        """The content needs more or less room than before, or another part of it is in view."""
 
     def watch_virtual_size(self) -> None:
+        self.post_message(self.Grown())
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
         self.post_message(self.Grown())
 
     def compose(self) -> ComposeResult:
@@ -393,6 +397,8 @@ class ModelView(StepView):
             if plan.fit.ways_out:
                 parts.append(("\n" + _("What would fit:"), BOLD))
             parts += [(f"\n{glyphs.bullet} {way.text}", TEXT) for way in plan.fit.ways_out[:4]]
+            if ways.ways_of(plan):
+                parts.append(("\n" + _("Press “w” to take one of them."), DIM))
         parts += [(f"\n{glyphs.attention} {issue.message}", BAD if issue.fatal else WARN) for issue in model.issues[:3]]
         return content(parts)
 
@@ -473,11 +479,12 @@ def _model_rows(entries: list[ModelEntry], view: Widget) -> list[Row]:
     rows: list[Row] = []
     group = ""
     roomy = {e.group for e in entries if e.trouble or e.slow}
+    longest = max((cell_len(e.name) for e in entries), default=0)
     for entry in entries:
         if entry.group != group:
             group = entry.group
             rows.append(Row(f"#{group}", _group_drawer(_(_GROUPS[group])), selectable=False, one_line=True))
-        rows.append(Row(entry.key, _model_drawer(entry, view, entry.group in roomy), entry.selectable, one_line=True))
+        rows.append(Row(entry.key, _model_drawer(entry, view, entry.group in roomy, longest), entry.selectable, one_line=True))
     return rows
 
 
@@ -485,8 +492,9 @@ def _group_drawer(title: str) -> Any:
     return lambda width, cursor, chosen: [Content.styled(title, f"bold {ACCENT}")]
 
 
-def _model_drawer(entry: ModelEntry, view: Widget, roomy: bool) -> Any:
-    """``roomy``: the last column has more to say than an origin in some row of the group."""
+def _model_drawer(entry: ModelEntry, view: Widget, roomy: bool, longest: int) -> Any:
+    """``roomy``: the last column has more to say than an origin in some row of the group. ``longest``: cells of the
+    longest name in the list."""
 
     def draw(width: int, cursor: bool, chosen: bool) -> list[Content]:
         glyphs = glyphs_of(view)
@@ -494,6 +502,8 @@ def _model_drawer(entry: ModelEntry, view: Widget, roomy: bool) -> Any:
         mark = mark.ljust(len(glyphs.radio_on)) + " "
         tail = entry.trouble or entry.where
         tail_width = (12 if roomy else 8) if width < 56 else 21 if width < 80 else 40
+        # What the names leave free is given to what speaks against a model.
+        tail_width = max(tail_width, min(60, width - len(mark) - 12 - min(longest, 40)))
         if entry.slow and not entry.trouble and tail_width <= 12:
             tail = _("slow drive")
         name_width = max(10, width - len(mark) - 10 - tail_width - 2)
@@ -866,13 +876,22 @@ class ReviewView(StepView):
             )
             blocks.append(text.problems(plan.blockers, glyphs, self.room()))
             if self.asks_again(plan):
-                blocks.append(Content(_("Once it is cured, press “a”: this machine is asked again. Ctrl+Q leaves; nothing is lost.")))
+                blocks.append(Content(_("Once it is cured, press Enter: this machine is asked again. Ctrl+Q leaves; nothing is lost.")))
+            elif ways.ways_of(plan):
+                blocks.append(Content(_("Enter shows what would fit, to be taken from there.")))
         elif plan.warnings:
             blocks.append(text.problems(plan.warnings, glyphs, self.room()))
         return Content("\n\n").join([*blocks, Content("")]) if blocks else Content("")
 
     def enter_label(self, plan: Plan | None) -> str:
-        return N_("Finish") if self.written else self.next_label
+        if self.written:
+            return N_("Finish")
+        if plan is not None and self.asks_again(plan):
+            return N_("Ask again")
+        return N_("What would fit") if ways.ways_of(plan) else self.next_label
+
+    def nothing_to_write(self, plan: Plan) -> bool:
+        return not self.written and bool(plan.blockers or self.error or not self.changes)
 
     def asks_again(self, plan: Plan) -> bool:
         """Whether the machine itself stands in the way: once it is cured, the machine has to be asked anew."""

@@ -196,6 +196,8 @@ class Walk:
             return plan.model is None or (plan.fit is not None and not plan.fit.fits)
         if step.id == "review":
             return bool(plan.blockers)
+        if step.id == "where" and str(plan.value("run_on", "this")).startswith("nodes-"):
+            return not plan.value("nodes_file")
         questions = asked(step, plan)
         if any(q.secret and self.misses_secret(q.key) for q in questions):
             return True

@@ -54,8 +54,8 @@ class Control(Widget, can_focus=True):
     """What a field is edited with. Up and down go to the neighbouring field unless a control needs them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "screen.focus_previous", show=False),
-        Binding("down", "screen.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
     ]
 
     class Edited(Message):
@@ -71,8 +71,8 @@ class LineInput(Input, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *[b for b in Input.BINDINGS if isinstance(b, Binding) and b.key != "enter"],
-        Binding("up", "screen.focus_previous", show=False),
-        Binding("down", "screen.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
     ]
 
     def __init__(self, *, id: str | None = None, placeholder: str = "", password: bool = False) -> None:
@@ -111,8 +111,8 @@ class PushButton(Static, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,space", "press", show=False),
-        Binding("left,up", "screen.focus_previous", show=False),
-        Binding("right,down", "screen.focus_next", show=False),
+        Binding("left", "app.focus_previous", show=False),
+        Binding("right", "app.focus_next", show=False),
     ]
 
     class Pressed(Message):

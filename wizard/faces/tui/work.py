@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.timer import Timer
+
 from wizard.errors import WizardError
+from wizard.faces import resume
+from wizard.faces.tui import look, text
 from wizard.faces.tui.dialogs import Ask, Entry
 from wizard.faces.tui.look import Glyphs
+from wizard.faces.tui.screen import WalkScreen
 from wizard.faces.tui.text import DIM, TEXT, WARN, Part, content
+from wizard.faces.tui.views import SLOW_S, MachineView, ModelView, MoveView, ReviewView, model_entries
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import LineInput, Rows
 from wizard.i18n import _
 from wizard.program import spelt
 from wizard.session import Answers, Layer, Secrets
 from wizard.steps import STEPS
-
-from wizard.faces import resume
-from wizard.faces.tui import look, text
-from wizard.faces.tui.screen import WalkScreen
-from wizard.faces.tui.views import SLOW_S, MachineView, ModelView, MoveView, ReviewView, model_entries
 
 if TYPE_CHECKING:
     from wizard.faces.resume import Saved
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wizard.models.info import FoundModel
     from wizard.plan_types import Step as TypeNext
     from wizard.session import Session, Value
+    from wizard.steps import Question, Step
 
 PATIENCE_S = 3.0  # so long Enter on the model step waits for the search
 
@@ -74,6 +75,7 @@ class Wizard:
         self.kept_unanswered = self.keep is not None and not answers.file  # whether the kept walk may yet be taken up
         self._held: Saved | None = None  # a kept walk that is offered once the walk itself is in view
         self.mover: Any = None
+        self.left_copying = ""  # how far a copy was when the walk was left
         self.server: Server | None = None  # started from the last step
         self.models_looking = False
         self.walk_screen = WalkScreen(self)
@@ -414,6 +416,15 @@ class Wizard:
         view = self.move_view()
         return view is not None and view.state == "done"
 
+    def copy_command(self) -> str:
+        """What goes on with a copy that was stopped, as it is typed."""
+        from wizard.models.move_place import move_words
+        from wizard.outputs.quoting import bash_line
+
+        plan = self.walk.plan
+        move = plan.move if plan is not None else None
+        return bash_line(move_words(move.source, move.destination, plan.machine.name)) if plan is not None and move is not None else ""
+
     def copying(self) -> str:
         """How far a running copy is, in a few words; "" when none runs."""
         view = self.move_view()
@@ -486,6 +497,7 @@ class Wizard:
     def palette_entries(self) -> list[Any]:
         walk, plan = self.walk, self.walk.plan
         entries = [Entry(f"step:{s.id}", _("step"), _(s.title), _(s.intro)) for s in walk.steps()]
+        entries += [self._field_entry(s, q) for s in walk.steps() for q in walk.questions(s) if q.kind != "model"]
         entries.append(Entry("diagnose:", _("log"), _("A start that failed"), _("paste or open its log")))
         if self.receipt is not None and self.may_start():
             entries.append(Entry("start:", _("start"), _("Start it now"), _("and watch it until it answers")))
@@ -497,6 +509,13 @@ class Wizard:
         words = {look.DARK.name: _("dark"), look.LIGHT.name: _("light"), look.ANSI.name: _("the terminal's own colours")}
         entries += [Entry(f"theme:{t.name}", _("theme"), words[t.name]) for t in look.THEMES]
         return entries
+
+    def _field_entry(self, step: Step, question: Question) -> Entry:
+        """A field in the palette: it is found by its label, by what it is for, and by what can be chosen in it."""
+        plan = self.walk.plan
+        choices = " ".join(c.label for c in question.choices(plan)) if plan is not None else ""
+        search = f"{question.key} {question.key.replace('_', ' ')} {_(question.help)} {choices}"
+        return Entry(f"field:{step.id}:{question.key}", _("field"), _(question.label), _(step.title), search)
 
     def _offer_or_hold(self, saved: Saved) -> None:
         """Offer to go on from last time; where another screen is in view (a diagnosis), only after it."""
@@ -603,20 +622,28 @@ class Wizard:
 
             if holds_quit(self):
                 return
-        if len(self.app.screen_stack) > 1:
+        if self.app.screen is not self.walk_screen and self.walk_screen in self.app.screen_stack:
             self.app.pop_screen()
         if self.walk_screen.is_mounted:
             self.walk_screen.settle()
         self.save()
-        await self.app.workers.wait_for_complete([w for w in self.app.workers if w.group == "save"])
+        saving = [w for w in self.app.workers if w.group == "save"]
+        if saving:  # of an empty list Textual makes all workers, and a copy may go on for hours
+            await self.app.workers.wait_for_complete(saving)
         self._may_leave(self._leave)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the walk is being left: nothing is drawn any more."""
+        return self._stop
 
     def stop_work(self) -> None:
         """End what runs in the background: a copy is stopped where it is, and can be taken up again."""
         from wizard.faces.tui.moving import stop
 
-        stop(self)
+        self.left_copying = self.left_copying or self.copying()
         self._stop = True
+        stop(self)
 
     def _leave(self) -> None:
         self.stop_work()
