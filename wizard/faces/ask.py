@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """The plain walk. Exit 1 when it ends without files."""
     ask = prompter()
     say(_("vllm-wizard: sets up a vLLM server on this machine."))
-    say(_("Enter takes what is proposed. Ctrl-C leaves; nothing is written before you say so."))
+    say(writing.wrapped(_("Enter takes what is proposed. Ctrl-C leaves; nothing is written before you say so.")))
     say()
     return _Walk(args, ask).run()
 
@@ -222,7 +222,7 @@ class _Walk:
             value = picked
         else:
             for option in options:
-                say(f"  {option.title}")
+                say(writing.wrapped(option.title, "    ", "  "))
             shown = _editable(current)
             typed = self.ask.text(label, shown, self._checker(question, shown), question.key)
             if typed == shown:
@@ -415,7 +415,7 @@ class _Walk:
             changes, plan = writing.changes_for(self.walk.session, self.plan, out)
         except WizardError as error:
             # Something beside the plan: a node of the cluster, a folder that cannot be looked at.
-            say(str(error))
+            say(writing.wrapped(str(error)))
             if self._change_something(_("leave")):
                 return None
             say(_("Nothing was written."))

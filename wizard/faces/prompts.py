@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from wizard import columns
 from wizard.errors import BadInput
 from wizard.faces import writing
 from wizard.i18n import _, bracketed, labelled
@@ -121,7 +122,7 @@ class Lines:
             wrong = check(typed)
             if wrong is None:
                 return typed
-            say("  " + wrong)
+            say(writing.wrapped(wrong, "  "))
 
     def confirm(self, label: str, default: bool, key: str) -> bool:
         words = {"y": True, "yes": True, "n": False, "no": False}
@@ -149,7 +150,7 @@ class Lines:
             wrong = check(typed)
             if wrong is None:
                 return typed
-            say("  " + wrong)
+            say(writing.wrapped(wrong, "  "))
 
     def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str:
         for number, option in enumerate(options, 1):
@@ -165,7 +166,7 @@ class Lines:
             if hit is None:
                 say("  " + _("Please give a number from 1 to {n}.").format(n=len(options)))
             elif hit.disabled:
-                say("  " + hit.disabled)
+                say(writing.wrapped(hit.disabled, "  "))
             else:
                 return hit.value
 
@@ -190,13 +191,15 @@ class Questionary:
             wrong = check(typed.strip())
             return True if wrong is None else wrong
 
-        question = self._q.text(_asking(label), default=default, validate=validate, qmark="?", style=self._style)
+        mark, asked = _last_line(_asking(label), columns.width(default) + 2)
+        question = self._q.text(asked, default=default, validate=validate, qmark=mark, style=self._style)
         return str(self._ask(question, label, key)).strip()
 
     def confirm(self, label: str, default: bool, key: str) -> bool:
         # The answer is shown in words that questionary takes from its own module, in English only.
         vars(sys.modules["questionary.prompts.confirm"]).update(YES=_("Yes"), NO=_("No"))
-        question = self._q.confirm(label, default=default, qmark="?", style=self._style, instruction=_("(Y/n)") if default else _("(y/N)"))
+        mark, asked = _last_line(label, 16)
+        question = self._q.confirm(asked, default=default, qmark=mark, style=self._style, instruction=_("(Y/n)") if default else _("(y/N)"))
         return bool(self._ask(question, label, key))
 
     def secret(self, label: str, check: Check, key: str) -> str:
@@ -204,20 +207,52 @@ class Questionary:
             wrong = check(typed.strip())
             return True if wrong is None else wrong
 
-        question = self._q.password(_asking(label), validate=validate, qmark="?", style=self._style)
+        mark, asked = _last_line(_asking(label), 24)
+        question = self._q.password(asked, validate=validate, qmark=mark, style=self._style)
         return str(self._ask(question, label, "")).strip()
 
     def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str:
-        rows = [self._q.Choice(o.title, value=o.value, disabled=o.disabled or None) for o in options]
+        rows = [self._q.Choice(_row(o), value=o.value, disabled=bool(o.disabled)) for o in options]
+        instruction = _("(arrow keys, Enter)")
+        mark, asked = _last_line(_asking(label), columns.width(" " + instruction))
         question = self._q.select(
-            _asking(label),
+            asked,
             choices=rows,
             default=default,
-            qmark="?",
+            qmark=mark,
             pointer=">",
-            instruction=_("(arrow keys, Enter)"),
+            instruction=instruction,
             style=self._style,
             use_shortcuts=False,
             use_jk_keys=False,
+            # What was chosen is told below instead, broken between words.
+            erase_when_done=True,
         )
-        return str(self._ask(question, label, key))
+        picked = str(self._ask(question, label, key))
+        title = next((o.title for o in options if o.value == picked), picked)
+        say("\n".join(columns.wrap(f"{mark} {asked} {title}", _room(), "", "  ")))
+        return picked
+
+
+def _room() -> int:
+    """How many columns a line may take: as everywhere, or less on a narrower terminal."""
+    import shutil
+
+    return max(20, min(writing.WIDTH, shutil.get_terminal_size().columns - 1))
+
+
+def _last_line(label: str, beside: int) -> tuple[str, str]:
+    """(mark, last line) of a label that is too long for one line, ``beside`` columns left free; the lines before it are
+    said above."""
+    *above, last = columns.wrap(label, _room() - beside - len("? ")) or [label]
+    if above:
+        say("\n  ".join(["? " + above[0], *above[1:]]))
+    return (" " if above else "?"), last
+
+
+def _row(option: Option) -> str:
+    """An option of a list, in lines of its own; why it cannot be chosen stands with it."""
+    text = option.title
+    if option.disabled:
+        text += " - " + _("not possible: {why}").format(why=option.disabled)
+    return "\n".join(columns.wrap(text, _room() - (5 if option.disabled else 3), "", "     "))
