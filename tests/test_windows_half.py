@@ -276,3 +276,10 @@ sys.exit(code)
     done = without_posix(program)
     assert (done.returncode, done.stderr) == (0, "")
     assert file.read_bytes() == b"[wsl2]\r\nmemory=1GB\r\n"
+
+
+def test_more_memory_than_windows_has_is_refused_and_not_passed_over(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    machine = ["--machine", str(MACHINES / "windows-rtx4070")]
+    assert main(["windows", *machine, "--yes", "--out", str(tmp_path / "out"), "--set", "wsl_memory_gib=4000"]) == 2
+    assert "wsl_memory_gib" in capfd.readouterr().err
+    assert not (tmp_path / "out").exists()

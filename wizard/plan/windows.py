@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from wizard.errors import BadInput
 from wizard.facts import Cpu, Machine, Memory, Problem, PythonFacts, Severity, SystemKind, unknown
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.models.info import ModelInfo
 from wizard.outputs.answers import LEFT_OUT
 from wizard.outputs.answers import NAME as ANSWERS_NAME
@@ -49,7 +50,8 @@ class WindowsHalf:
 def windows_half(session: Session, out_dir: str, *, in_place: bool = True) -> WindowsHalf:
     """The Windows half for a session on a Windows machine.
 
-    ``out_dir`` receives the answers file, and the proposal where ``.wslconfig`` is not changed ``in_place``.
+    ``out_dir`` receives the answers file, and the proposal where ``.wslconfig`` is not changed ``in_place``. Raises
+    BadInput for an answer that cannot be, such as more memory than Windows has.
     """
     machine = session.machine
     advice, changes, model, reasons = _advice(session)
@@ -71,6 +73,9 @@ def _advice(session: Session) -> tuple[WslAdvice, Mapping[str, str | None], Mode
     machine = session.machine
     if machine.wsl is not None:
         made = plan(replace(session, machine=seen_from_inside(machine)))
+        for blocker in made.blockers:
+            if blocker.code == "bad_answer":
+                raise BadInput(sentences(blocker.title, blocker.detail))
         if made.wsl is not None:
             return made.wsl, made.wsl_changes, made.model, reasons_of(made)
     wsl = machine.wsl
