@@ -44,6 +44,18 @@ def test_opened_to_the_network_inside_a_container_names_the_published_port() -> 
     assert "address of Windows" not in script
 
 
+def test_an_engine_outside_the_container_publishes_outside_of_it() -> None:
+    session = session_of("wsl2-container")
+    engine = replace(session.machine.docker, cli=known("28.0", "x"), engine=known("28.0", "x"), nvidia_runtime=known(True, "x"), fault="")
+    made = plan(replace(session, machine=replace(session.machine, docker=engine)))
+    assert made.runtime == "docker"
+    assert choice(made, "local") == ("The machine of the Docker engine only", "not this container itself")
+    assert "docker_outside" in {w.code for w in made.warnings}
+    tried = next(s for s in made.after if "curl" in " ".join(s.commands))
+    assert "not in this container" in tried.consequence
+    assert "not of this container" in text_of(made, "launch.sh")
+
+
 def with_wsl(name: str, mode: str | None, wslconfig: bytes | None) -> Session:
     session = session_of(name, runtime="local")
     wsl = session.machine.wsl

@@ -14,6 +14,12 @@ from wizard.session import Value
 def choose_access(draft: Draft, runtime: str) -> None:
     """Decide port and access."""
     machine = draft.machine
+    if machine.in_container and runtime == "docker":
+        draft.warn(
+            "docker_outside",
+            _("The Docker engine runs outside this container: it publishes the port and mounts folders on its own machine."),
+            _("A folder of this container is only found there under the same path where it is mounted from there. Better start the wizard on that machine."),
+        )
     free = next(p for p in range(8000, 65535) if p not in machine.used_ports)
     reason = _("vLLM's usual port") if free == 8000 else _("the first free port; 8000 is in use")
 
