@@ -59,6 +59,17 @@ def test_what_is_no_adapter_is_refused_by_name() -> None:
     assert any("lora_modules" in b.title for b in blockers)
 
 
+@pytest.mark.parametrize(("value", "code"), [("a=/x,a=/y", "adapter_twice"), ("a=/x\0y", "bad_answer"), ("{bad", "bad_value")])
+def test_what_cannot_be_is_a_blocker(value: str, code: str) -> None:
+    assert code in {b.code for b in plan(session_of(DESKTOP, model="Qwen/Qwen3-8B", lora_modules=value)).blockers}
+
+
+def test_each_adapter_has_a_place_of_its_own_in_the_container() -> None:
+    made = plan(session_of(DESKTOP, model="Qwen/Qwen3-8B", lora_modules="SQL=/home/user/a sql=/home/user/b"))
+    places = [inside for _host, inside, _ro in made.mounts]
+    assert len(set(places)) == len(places)
+
+
 def test_adapters_with_lora_turned_off_cannot_be_written() -> None:
     session = session_of(DESKTOP, model="Qwen/Qwen3-8B", lora_modules="a=/home/user/a", enable_lora="false")
     assert "lora_off" in {b.code for b in plan(session).blockers}

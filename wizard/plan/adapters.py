@@ -104,12 +104,15 @@ def choose_adapters(draft: Draft, info: ModelInfo) -> tuple[tuple[str, str], ...
     out = []
     for item in picked if isinstance(picked, tuple) else ():
         name, sep, path = item.partition("=")
-        if not sep or not name.strip() or not path.strip():
+        if not sep or not name.strip() or not path.strip() or "\0" in item:
             draft.block(
                 "bad_answer",
                 _("The answer “{key}” cannot be “{value}”.").format(key=ADAPTERS, value=item),
                 _("Write each adapter as name=path."),
             )
+            continue
+        if name.strip() in (known for known, _path in out):
+            draft.block("adapter_twice", _("Two LoRA adapters are called {name}; clients could not tell them apart.").format(name=name.strip()))
             continue
         out.append((name.strip(), expand(path.strip(), draft.machine.home)))
     _missing(draft, out)

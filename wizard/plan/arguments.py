@@ -441,6 +441,9 @@ def _lora(
         outside.append(f"{name}={path}")
         if path.startswith("/"):
             place = f"/adapters/{slug(name, 'adapter')}"
+            # Names that differ in what a path does not keep (capitals, signs) still get a place each.
+            if any(taken == place for _host, taken, _ro in mounts):
+                place += f"-{len(mounts) + 1}"
             mounts.append((path, place, True))
             inside.append(f"{name}={place}")
         else:
