@@ -257,6 +257,11 @@ class Problem:
     where: str = "linux"  # where the commands are typed: "linux", "powershell", "powershell-admin"
     link: str = ""  # the page that explains it, where there is a good one
 
+    @property
+    def ends_wsl(self) -> bool:
+        """Whether its cure ends the distro that it is typed for, and what runs in it."""
+        return any(f"wsl {word}" in c for c in self.commands for word in ("--shutdown", "--set-version", "--terminate"))
+
 
 @dataclass(frozen=True)
 class ProbeRun:

@@ -387,3 +387,25 @@ def test_commands_are_single_lines_typed_where_they_belong() -> None:
             assert "\n" not in command
             windows = re.match(r"wsl |Start-Process|& ", command) is not None
             assert windows == (problem.where != "linux"), command
+
+
+def test_a_cure_that_ends_this_terminal_says_so() -> None:
+    old = part(recorded(DESKTOP), "wsl", version="1.2.5.0")
+    told = next(p for p in find_problems(old) if p.code == "wsl_too_old")
+    assert told.ends_wsl
+    assert "this terminal and this program" in told.detail
+    first = next(p for p in find_problems(recorded("wsl1")) if p.code == "wsl1")
+    assert first.ends_wsl
+    assert "wsl --set-version Ubuntu-20.04 2 ends this distro" in first.detail
+    # On Windows itself the program goes on.
+    windows = part(recorded("windows-rtx4070"), "wsl", distros=(WslDistro("My Ubuntu", 1, "Stopped"),))
+    assert not any("this terminal" in p.detail for p in find_problems(windows))
+
+
+def test_interop_names_the_command_that_restarts_the_distro_and_promises_no_question_that_is_not_asked() -> None:
+    machine_ = recorded("wsl2-interop-off-custom-root")
+    told = next(p for p in find_problems(machine_) if p.code == "interop_off").detail
+    name = machine_.wsl.distro.value  # type: ignore[union-attr]
+    assert f"wsl --terminate {name}" in told
+    assert "this terminal included" in told
+    assert "user folder" not in told

@@ -212,7 +212,7 @@ class Questionary:
         return str(self._ask(question, label, "")).strip()
 
     def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str:
-        rows = [self._q.Choice(_row(o), value=o.value, disabled=bool(o.disabled)) for o in options]
+        rows = [self._q.Choice(_row(o), value=o.value, disabled=bool(o.disabled)) for o in options]  # type: ignore[arg-type]  # a text would be shown a second time
         instruction = _("(arrow keys, Enter)")
         mark, asked = _last_line(_asking(label), columns.width(" " + instruction))
         question = self._q.select(

@@ -124,7 +124,11 @@ def fix_lines(number: int, fix: Fix, width: int) -> list[Content]:
 
     first, *more = wrapped(fix.summary, width, 5, TEXT)
     head = Content.styled(f"{number:>3}. ", f"bold {ACCENT}") + first[5:]
-    return [head, *more, *(text.hanging("       " + line, width, 9, ACCENT) for line in details(fix))]
+    shown = [
+        text.typed(line, width, 7, " \\", ACCENT) if line.startswith("$ ") else text.hanging("       " + line, width, 9, ACCENT)
+        for line in details(fix)
+    ]
+    return [head, *more, *shown]
 
 
 def evidence(finding: Finding, glyphs: Glyphs, width: int) -> list[Content]:

@@ -5,6 +5,7 @@ Every style is one of the names in ``look.py``; what a colour says, a word or a 
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -141,7 +142,8 @@ def problem(item: Problem, glyphs: Glyphs, width: int) -> Content:
     lines += wrapped(item.detail, width, 2, DIM)
     if item.commands:
         lines += wrapped(where_text(item.where), width, 2, TEXT)
-        lines += [hanging("    " + line, width, 6, ACCENT) for command in item.commands for line in command.splitlines()]
+        joiner = " \\" if item.where == "linux" else " `"
+        lines += [typed(line, width, 4, joiner, ACCENT) for command in item.commands for line in command.splitlines()]
     if item.link:
         lines.append(hanging("  " + _("More: {link}").format(link=item.link), width, 6, DIM))
     return join(lines)
@@ -357,26 +359,88 @@ def wrapped(text: str, width: int, indent: int, style: str) -> list[Content]:
 
 
 def typed(line: str, width: int, indent: int, joiner: str, style: str) -> Content:
-    """A command to type, in lines that a shell reads as one when they are copied: broken only between its words, with
-    ``joiner`` (the shell's mark of a line that goes on) at the end of each. One with a word that is too long for a
-    line begins at the edge, and is left to the terminal to fold."""
+    """A command to type, in lines that a shell reads as one when they are copied, with ``joiner`` (the shell's mark of
+    a line that goes on) at the end of each. In a Linux shell a word that is too long for a line is broken as well, and
+    goes on at the edge; PowerShell knows no such mark, and leaves it to the terminal to fold."""
     line = one_width(line)
     if cell_len(line) <= width - indent:
         return Content.styled(" " * indent + line, style)
     words = _shell_words(line)
     for lead in (indent, 0):
-        room = width - lead - len(joiner)
-        deeper = " " * (lead + 2 if lead else 0)
-        if all(cell_len(word) + 2 <= room for word in words):
-            folded = [words[0]]
-            for word in words[1:]:
-                if cell_len(folded[-1] + " " + word) + len(deeper) - lead <= room:
-                    folded[-1] += " " + word
-                else:
-                    folded.append(word)
-            shown = [(" " * lead if n == 0 else deeper) + part for n, part in enumerate(folded)]
-            return join([Content.styled(part + joiner, style) for part in shown[:-1]] + [Content.styled(shown[-1], style)])
+        if all(cell_len(word) + 2 + lead <= width - len(joiner) for word in words):
+            return join([Content.styled(part, style) for part in _folded(words, width, lead, joiner)])
+    if joiner.strip() == "\\":
+        return join([Content.styled(part, style) for part in _folded(words, width, indent, joiner)])
     return Content.styled(line, style)
+
+
+def _folded(words: Sequence[str], width: int, lead: int, joiner: str) -> list[str]:
+    """The words in lines of at most ``width``, all but the last with ``joiner`` at their end."""
+    lines = [" " * lead]
+    empty = True
+    room = width - len(joiner)
+    deeper = " " * (lead + 2 if lead else 0)
+    for word in words:
+        if not empty and cell_len(lines[-1]) + 1 + cell_len(word) <= room:
+            lines[-1] += " " + word
+            continue
+        if not empty:
+            lines[-1] += joiner
+            lines.append(deeper)
+        chunks = _chunks(word, width, room - len(lines[-1]))
+        lines[-1] += chunks[0]
+        lines += chunks[1:]
+        empty = False
+    return lines
+
+
+def _chunks(word: str, width: int, first_room: int) -> list[str]:
+    """A word of a shell in pieces that the shell puts together again: each but the last ends with a backslash, and the
+    next begins at the edge. Within single quotes, where a backslash is only a character, they are closed and opened."""
+    chunks: list[str] = []
+    prefix, room = "", first_room
+    while cell_len(prefix + word) > room:
+        limit = max(4, room - 2 - len(prefix))
+        places = [(at, single) for at, single in _places(prefix + word) if len(prefix) < at <= limit + len(prefix)]
+        if not places:
+            break
+        whole = prefix + word
+        good = [(at, single) for at, single in places if whole[at - 1] in "/,=:; " and at > limit // 2]
+        at, single = (good or places)[-1]
+        chunks.append(whole[:at] + ("'\\" if single else "\\"))
+        prefix, word, room = "'" if single else "", whole[at:], width - 2
+    return [*chunks, prefix + word]
+
+
+def _places(word: str) -> list[tuple[int, bool]]:
+    """Where a word may be broken: (offset, whether within single quotes)."""
+    places: list[tuple[int, bool]] = []
+    inside: list[str] = []
+    escaped = False
+    for at, char in enumerate(word):
+        top = inside[-1] if inside else ""
+        name = re.search(r"\$[\w({]*$", word[:at])
+        if at and not escaped and (top == "'" or name is None):
+            places.append((at, top == "'"))
+        if escaped:
+            escaped = False
+        elif top == "'":
+            if char == "'":
+                inside.pop()
+        elif char == "\\":
+            escaped = True
+        elif char == '"':
+            if top == '"':
+                inside.pop()
+            else:
+                inside.append('"')
+        elif char == "'" and top != '"':
+            inside.append("'")
+        elif char == "(" and word[at - 1 : at] == "$":
+            inside.append("(")
+        elif char == ")" and top == "(":
+            inside.pop()
+    return places
 
 
 def _shell_words(line: str) -> list[str]:

@@ -876,7 +876,9 @@ class ReviewView(StepView):
             )
             blocks.append(text.problems(plan.blockers, glyphs, self.room()))
             if self.asks_again(plan):
-                blocks.append(Content(_("Once it is cured, press Enter: this machine is asked again. Ctrl+Q leaves; nothing is lost.")))
+                ends = plan.machine.wsl is not None and any(b.ends_wsl for b in plan.blockers)
+                told = _("The cure ends this program; nothing is lost. Start it again afterwards.") if ends else _("Once it is cured, press Enter: this machine is asked again. Ctrl+Q leaves; nothing is lost.")
+                blocks.append(Content(told))
             elif ways.ways_of(plan):
                 blocks.append(Content(_("Enter shows what would fit, to be taken from there.")))
         elif plan.warnings:

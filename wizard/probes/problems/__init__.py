@@ -8,8 +8,10 @@ those of vLLM's Dockerfiles; the installation lines are the vendors' own documen
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from wizard.facts import Machine, Problem, Severity
+from wizard.facts import Machine, Problem, Severity, SystemKind
+from wizard.i18n import _, sentences
 from wizard.probes.problems import docker, gpu, host, system
 
 CHECKS: tuple[Callable[[Machine], list[Problem]], ...] = (
@@ -34,4 +36,19 @@ def find_problems(machine: Machine) -> tuple[Problem, ...]:
     seen: dict[str, Problem] = {}
     for problem in found:
         seen.setdefault(problem.code, problem)
-    return tuple(sorted(seen.values(), key=lambda p: _ORDER[p.severity]))
+    return tuple(sorted((_with_its_end(machine, p) for p in seen.values()), key=lambda p: _ORDER[p.severity]))
+
+
+def _with_its_end(machine: Machine, problem: Problem) -> Problem:
+    """The problem with what its cure ends: some end the distro that this program itself runs in."""
+    if machine.system not in (SystemKind.WSL1, SystemKind.WSL2):
+        return problem
+    if not problem.ends_wsl:
+        return problem
+    told = ""
+    for command in problem.commands:
+        if "wsl --shutdown" in command:
+            told = _("wsl --shutdown ends all distros, and with them this terminal and this program: save open work first, and start the wizard again afterwards.")
+        elif "wsl --set-version" in command or "wsl --terminate" in command:
+            told = _("{command} ends this distro, and with it this terminal and this program: save open work first, and start the wizard again afterwards.").format(command=command)
+    return replace(problem, detail=sentences(problem.detail, told))

@@ -110,7 +110,7 @@ def wsl_itself(machine: Machine) -> list[Problem]:
                     version=wsl.version.value or _("the one that came with Windows")
                 ),
                 _(
-                    "GPU support, memory settings and networking were repaired many times since. Updating ends all running distros."
+                    "GPU support, memory settings and networking were repaired many times since."
                 ),
                 ("wsl --update", "wsl --shutdown"),
                 "powershell",
@@ -177,8 +177,8 @@ def wsl_itself(machine: Machine) -> list[Problem]:
 
 def _interop_off(machine: Machine) -> Problem:
     detail = _(
-        "Windows programs cannot be started from this distro, so that the wizard cannot ask Windows for its memory and for your user folder; it asks you instead. To switch it on: in /etc/wsl.conf set enabled=true under [interop]; where it is already on, systemd removed the entry and the first two lines put it back. Then restart the distro."
-    )
+        "Windows programs cannot be started from this distro, so that the wizard cannot ask Windows for its memory; it asks you instead. To switch it on: in /etc/wsl.conf set enabled=true under [interop], and restart the distro: {command}, typed in PowerShell on Windows, ends it with all that runs in it, this terminal included. Where it is on already, systemd removed the entry, and these lines put it back at once:"
+    ).format(command=f"wsl --terminate {ps_quote(distro_name(machine))}")
     return Problem(
         "interop_off",
         Severity.WARNING,
