@@ -293,7 +293,7 @@ def test_intent_lora_without_an_adapter_says_so() -> None:
 
 
 def test_a_release_newer_than_the_catalogue_is_named_alike_everywhere() -> None:
-    made = plan(session_of("wsl2-container", release="99.9"))
+    made = plan(session_of("native-rtx5090", release="99.9", runtime="local"))
     text = "".join(f.content.decode() for f in files(made))
     assert "vllm==99.9" in text
     assert "vllm==0" not in text
