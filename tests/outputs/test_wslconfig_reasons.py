@@ -41,12 +41,18 @@ def test_a_new_file_says_why_each_line_is_there() -> None:
 @pytest.mark.parametrize("form", ["utf-8", "utf-8-sig", "utf-16"])
 def test_one_line_of_an_own_file(before: str, after: str, end: str, form: str) -> None:
     def packed(text: str) -> bytes:
-        text = text.replace("{why}", f"{MARK}{WHY['wsl2.memory']}\n").replace("\n", end)
+        changed = " (before: 8GB)" if "memory=8GB" in before else ""
+        text = text.replace("{why}", f"{MARK}{WHY['wsl2.memory']}{changed}\n").replace("\n", end)
         return b"\xff\xfe" + text.encode("utf-16-le") if form == "utf-16" else text.encode(form)
 
     done = edit(packed(before), MEMORY, reasons=WHY)
     assert done == packed(after)
     assert edit(done, MEMORY, reasons={"wsl2.memory": "another reason"}) == done
+
+
+def test_an_old_value_that_the_reason_names_is_not_named_twice() -> None:
+    done = edit(b"[wsl2]\nmemory=8GB\n", MEMORY, reasons={"wsl2.memory": "your own 8GB is too little"})
+    assert done == f"[wsl2]\n{MARK}your own 8GB is too little\nmemory=20GB\n".encode()
 
 
 def test_editing_again_replaces_the_reason_and_taking_out_takes_it_along() -> None:

@@ -106,7 +106,7 @@ def _set(data: bytes, key: keys.Key, value: str, mode: Mode, reason: str | None 
     accepted = parsed.get(key.name)
     if accepted is not None and accepted.value == goal and parsed.fatal is None:
         return data
-    told = _told(data, reason)
+    told = _told(data, _with_old_value(parsed, key, reason))
     with_reason = _candidates(data, parsed, key, value, told) if told is not None else iter(())
     for candidate in itertools.chain(with_reason, _candidates(data, parsed, key, value)):
         after = parse(candidate, mode)
@@ -114,6 +114,14 @@ def _set(data: bytes, key: keys.Key, value: str, mode: Mode, reason: str | None 
         if now is not None and now.value == goal and _others(after, key) == _others(parsed, key):
             return candidate
     raise WizardError(_refusal(parsed, key, value))
+
+
+def _with_old_value(parsed: Parsed, key: keys.Key, reason: str | None) -> str | None:
+    """The reason, naming the value that it replaces: a comment of the user's above the line is said of that one."""
+    old = next((e.raw_text.strip() for e in _entries(parsed, key)), "")
+    if not reason or not old or not old.isascii() or not old.isprintable() or old in reason:
+        return reason
+    return _("{reason} (before: {old})").format(reason=reason, old=old)
 
 
 def _told(data: bytes, reason: str | None) -> tuple[str, ...] | None:
