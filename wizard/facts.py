@@ -168,7 +168,8 @@ class Wsl:
     host_free_disk_bytes: Fact[int] = Fact(None, "", "not asked")  # of the Windows system drive
     distros: tuple[WslDistro, ...] = ()  # where wsl.exe was asked (on Windows)
     wslconfig_path: str | None = None  # Linux path of the user's .wslconfig (whether or not it exists)
-    wslconfig_bytes: bytes | None = None  # its content as read; None when it does not exist
+    wslconfig_bytes: bytes | None = None  # its content as read; None when it does not exist, or could not be read
+    wslconfig_unread: str = ""  # why it could not be read although its path is known
     gpu_device: bool = False  # /dev/dxg is there
     libcuda: bool = False  # Windows' CUDA library is there: /usr/lib/wsl/lib/libcuda.so.1
     linux_driver_inside: bool = False  # a Linux NVIDIA driver was installed inside WSL and hides Windows' one

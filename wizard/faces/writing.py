@@ -14,7 +14,7 @@ from wizard.session import SECRET_ENV, Session
 
 if TYPE_CHECKING:
     from wizard.apply import Change, Receipt
-    from wizard.facts import Machine
+    from wizard.facts import Machine, Wsl
     from wizard.plan_types import Notice, Plan, Step
 
 WIDTH = 79
@@ -74,13 +74,22 @@ def shown_diff(change: Change, plan: Plan) -> str:
 
 def shown_diff_on(change: Change, machine: Machine) -> str:
     """The same for a machine alone."""
+    if machine.wsl is not None and not change.spec.edited and change.spec.path == ".wslconfig":
+        return own_wslconfig_diff(machine.wsl, change.after) or change.diff
+    return change.diff
+
+
+def own_wslconfig_diff(wsl: Wsl, after: bytes) -> str:
+    """The user's own .wslconfig against what is proposed; "" where there is certainly none."""
     from wizard.apply import diff_texts
 
-    wsl = machine.wsl
-    own = wsl.wslconfig_bytes if wsl is not None else None
-    if own is not None and wsl is not None and not change.spec.edited and change.spec.path == ".wslconfig":
-        return diff_texts(wsl.wslconfig_path or ".wslconfig", own, change.after)
-    return change.diff
+    name = wsl.wslconfig_path or ".wslconfig"
+    if wsl.wslconfig_bytes is not None:
+        return diff_texts(name, wsl.wslconfig_bytes, after)
+    if wsl.wslconfig_path is not None and not wsl.wslconfig_unread:
+        return ""
+    unread = _("{file} (your own could not be read: it may hold more)").format(file=name)
+    return diff_texts(name, None, after).replace("--- /dev/null", "--- " + unread, 1)
 
 
 # -- texts ----------------------------------------------------------------------------------------------------

@@ -160,6 +160,8 @@ def _wsl_rows(machine: Machine) -> list[tuple[str, str]]:
             host = listed((host, _("{size} free on its drive").format(size=gib(wsl.host_free_disk_bytes.value))))
         rows.append((_("Windows"), host))
         there = _("present") if wsl.wslconfig_bytes is not None else _("none")
+        if wsl.wslconfig_unread:
+            there = _("could not be read ({reason})").format(reason=wsl.wslconfig_unread)
         rows.append((".wslconfig", there if wsl.wslconfig_path else _("not known where")))
     return rows
 

@@ -328,8 +328,10 @@ def _with_config(host: Host, wsl: Wsl) -> Wsl:
     path = profile.rstrip("/") + "/.wslconfig"
     try:
         return replace(wsl, wslconfig_path=path, wslconfig_bytes=host.read_bytes(path, 1_000_000))
-    except OSError:
+    except FileNotFoundError:
         return replace(wsl, wslconfig_path=path)
+    except OSError as error:
+        return replace(wsl, wslconfig_path=path, wslconfig_unread=error.strerror or str(error))
 
 
 # ---- on Windows itself -----------------------------------------------------------------------------------

@@ -32,11 +32,11 @@ def changes_of(session: Session, plan: Plan, out_dir: str, apply_wslconfig: bool
 def wslconfig_diff(plan: Plan) -> tuple[str, Content]:
     """(name, diff) of the user's own .wslconfig against what is proposed; ("", ...) when it is left alone."""
     from wizard.apply import diff_texts
+    from wizard.faces.writing import own_wslconfig_diff
     from wizard.outputs.wslconfig.deliver import reasons_of, to_filespec
 
     if plan.wsl is None or plan.machine.wsl is None or plan.value("wsl_write") is False:
         return "", Content("")
-    own = plan.machine.wsl.wslconfig_bytes
     name = plan.machine.wsl.wslconfig_path or ".wslconfig"
     if not plan.wsl_changes:
         return name, Content.styled(_("Nothing in it has to change."), text.DIM)
@@ -44,7 +44,8 @@ def wslconfig_diff(plan: Plan) -> tuple[str, Content]:
         spec = to_filespec(plan.machine, plan.wsl.with_changes(plan.wsl_changes, reasons_of(plan)))
     except WizardError as error:
         return name, Content.styled(str(error), text.BAD)
-    return name, text.diff_content(diff_texts(name, own, spec.content))
+    shown = own_wslconfig_diff(plan.machine.wsl, spec.content) or diff_texts(name, None, spec.content)
+    return name, text.diff_content(shown)
 
 
 def write_all(changes: list[Any]) -> Any:

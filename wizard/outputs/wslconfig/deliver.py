@@ -88,9 +88,9 @@ def hand_copy(machine: Machine, out_dir: str) -> HandCopy:
         f"Copy-Item -LiteralPath {source} -Destination $f"
     )
     wsl = machine.wsl
-    if wsl is not None and wsl.wslconfig_path is not None and wsl.wslconfig_bytes is None:
+    if wsl is not None and wsl.wslconfig_path is not None and wsl.wslconfig_bytes is None and not wsl.wslconfig_unread:
         note = _("You have no .wslconfig yet.")
-    elif wsl is not None and wsl.wslconfig_path is not None:
+    elif wsl is not None and wsl.wslconfig_bytes is not None:
         note = _("The proposal is your own file with only the needed lines changed.")
     else:
         note = _(
