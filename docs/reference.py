@@ -1,4 +1,8 @@
-"""The reference pages, made from the tables of the program while the site is built (a hook of mkdocs)."""
+"""``python docs/reference.py``: the pages in ``docs/reference``, made from the tables of the program.
+
+They are kept in the repository, so that links to them lead somewhere in a checkout as well; a test tells when they are
+stale. ``python -m wizard.faces.manual`` writes them together with the manual page.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,16 @@ import ast
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 PACKAGE = Path(__file__).resolve().parent.parent / "wizard"
+FOLDER = Path(__file__).resolve().parent / "reference"
 
 
-def on_files(files: Any, config: Any) -> Any:
-    """mkdocs: add the pages to the site."""
-    from mkdocs.structure.files import File
-
+def write() -> None:
+    """Write every page."""
+    FOLDER.mkdir(exist_ok=True)
     for name, text in pages().items():
-        files.append(File.generated(config, f"reference/{name}.md", content=text))
-    return files
+        FOLDER.joinpath(f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
 
 
 def pages() -> dict[str, str]:
@@ -25,7 +27,7 @@ def pages() -> dict[str, str]:
     from wizard.i18n import set_language
 
     set_language("en")
-    return {
+    made = {
         "commands": commands(),
         "answers": answers(),
         "files": _topic("files", "Files"),
@@ -34,6 +36,7 @@ def pages() -> dict[str, str]:
         "notices": notices(),
         "diagnosis": diagnosis(),
     }
+    return {name: text.strip() + "\n" for name, text in made.items()}
 
 
 def commands() -> str:
@@ -177,5 +180,4 @@ def _escaped(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for page in pages().values():
-        print(page)
+    write()

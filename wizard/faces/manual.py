@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import runpy
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -105,12 +106,15 @@ def _escaped(text: str) -> str:
 
 
 def main() -> int:
-    """Write the page."""
+    """Write the page, and in a checkout the reference pages of the documentation."""
     from wizard.i18n import set_language
 
     set_language("en")
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(man_page(), encoding="utf-8", newline="\n")
+    reference = PAGE.parents[1] / "docs" / "reference.py"
+    if reference.exists():
+        runpy.run_path(str(reference), run_name="__main__")
     return 0
 
 
