@@ -331,7 +331,7 @@ async def test_the_commands_are_copied_by_a_key(tmp_path: Path) -> None:
         view = app.walk_screen.view
         assert isinstance(view, ReviewView)
         await until(pilot, lambda: view.written)
-        await shows(app, pilot, "c Copy a command")
+        await shows(app, pilot, "c Copy")
         await pilot.press("c")
         await shows(app, pilot, "Which command is copied?", "Start the server")
         await pilot.press("enter")

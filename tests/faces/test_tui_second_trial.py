@@ -298,3 +298,25 @@ async def test_a_plan_that_changed_is_shown_on_arrival_whatever_was_made_ahead()
         await at(app, pilot, "access")
         assert "8123" in screen_text(app)
     assert session_of(DESKTOP).answers.user == {}
+
+
+async def test_what_is_laid_out_ahead_is_never_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = fake_app()
+    pictures: list[str] = []
+    draw = WizardApp._display
+
+    def told(self: WizardApp, screen: Any, renderable: Any) -> None:
+        draw(self, screen, renderable)
+        if self.wizard is not None and self.screen is self.walk_screen and self.walk.plan is not None:
+            pictures.append(screen_text(self))
+
+    monkeypatch.setattr(WizardApp, "_display", told)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await ready(app, pilot)
+        pictures.clear()
+        walk = app.walk
+        others = [s for s in walk.steps() if s.id != "machine"]
+        await until(pilot, lambda: all(s.id in app.walk_screen.views and app.walk_screen.views[s.id].stands(walk) for s in others))
+        await until(pilot, lambda: not app.walk_screen.ahead.lock.locked())
+        assert len(pictures) > len(others)
+        assert [s.id for s in others for p in pictures if s.intro[:24] in p] == []

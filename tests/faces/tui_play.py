@@ -83,9 +83,14 @@ async def push(app: WizardApp, pilot: Pilot[None], button: str) -> None:
     """Press a button by keyboard, as soon as it is shown."""
     widget = app.screen.query_one(f"#{button}")
     await until(pilot, lambda: bool(widget.display))
-    widget.focus()
-    # The focus moves a turn of the loop later; a key pressed before that is typed elsewhere.
-    await until(pilot, lambda: app.focused is widget)
+
+    def focused() -> bool:
+        # The focus moves a turn of the loop later, and a dialog that is just being shown takes it for itself once.
+        if app.focused is not widget:
+            widget.focus()
+        return app.focused is widget
+
+    await until(pilot, focused)
     await pilot.press("space")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.css.query import NoMatches
 from textual.timer import Timer
@@ -52,7 +52,8 @@ class Ahead:
     def _begin(self) -> None:
         # Not within the screen's own loop of messages: laying out waits for it.
         self._timer = None
-        self.screen.run_worker(self._next, group="ahead")
+        work: Any = self._next  # not its coroutine, which would be complained of where the work is never begun
+        self.screen.run_worker(work, group="ahead")
 
     async def _next(self) -> None:
         screen = self.screen

@@ -333,7 +333,7 @@ def set_width_classes(screen: DOMNode, columns: int) -> None:
 
 # The frames alone: little, since the first picture waits for it.
 FRAME_CSS = """
-Screen { background: $background; color: $wz-text; layers: base over; }
+Screen { background: $background; color: $wz-text; layers: under base over; }
 
 #header { height: 1; background: $wz-bar; color: $wz-text; padding: 0 1; }
 #footer { height: 1; dock: bottom; background: $wz-bar; color: $wz-dim; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }
@@ -360,7 +360,7 @@ CSS = """
 VerticalScroll { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
 #plan-text { height: auto; padding: 0 1 0 0; }
 .-written #plan { display: none; }  /* what to type next needs the room */
-#steps { height: 1fr; layers: under base; }
+#steps { height: 1fr; }
 StepView { height: 1fr; layer: base; background: $surface; scrollbar-gutter: stable; }
 /* The gap is the inner box's: a view without one has nothing but equal lines to draw when its step is entered. */
 StepView .inner { height: auto; padding: 0 1; }

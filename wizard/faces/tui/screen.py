@@ -346,14 +346,17 @@ class WalkScreen(Screen[None]):
         elif isinstance(view, ModelView) and ways.ways_of(self.walk.plan):
             keys.append(("w", _("What would fit"), "ways"))
         elif self._to_copy():
-            keys.append(("c", _("Copy a command"), "copy"))
+            keys.append(("c", _("Copy"), "copy"))
         if self.walk.neighbour(-1) is not None and not (isinstance(view, ReviewView) and view.written):
             keys.append(("Esc", _("Back"), "back"))
+        # Six at most: what only this step has comes before what every step has.
+        own = [("F3", _("Failed log"), "diagnose")] if isinstance(view, MachineView) else []
+        room = 6 - len(keys) - len(own) - 2
         keys += [
             ("F1", _("Help"), "help"),
-            ("F2", _("Plan"), "plan"),
-            *([("F3", _("Failed log"), "diagnose")] if isinstance(view, MachineView) else []),
-            ("^P", _("Find"), "find"),
+            *([("F2", _("Plan"), "plan")] if room >= 2 else []),
+            *own,
+            *([("^P", _("Find"), "find")] if room >= 1 else []),
             ("^Q", _("Quit"), "app.quit"),
         ]
         self.query_one("#footer", Footer).show_keys(keys)
