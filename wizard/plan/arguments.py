@@ -436,7 +436,8 @@ def _lora(
     """Writes the adapters' flags; gives their bind mounts, and name=path as a container sees them."""
     if not lora:
         return [], ()
-    mounts, inside, outside = [], [], []
+    mounts: list[tuple[str, str, bool]] = []
+    inside, outside = [], []
     for name, path in lora:
         outside.append(f"{name}={path}")
         if path.startswith("/"):
