@@ -101,7 +101,7 @@ def choose_adapters(draft: Draft, info: ModelInfo) -> tuple[tuple[str, str], ...
         else _("no adapter was found for this model")
     )
     picked = draft.decide(ADAPTERS, offered, reason, source="detected")
-    out = []
+    out: list[tuple[str, str]] = []
     for item in picked if isinstance(picked, tuple) else ():
         name, sep, path = item.partition("=")
         if not sep or not name.strip() or not path.strip() or "\0" in item:
