@@ -73,6 +73,7 @@ def test_every_command_is_known_as_one() -> None:
     for name in program.COMMANDS:
         assert program.typed().search(f"run vllm-wizard {name} now")
     assert program.typed().search("or vllm-wizard --plain to be asked")
+    assert program.typed().search("可用vllm-wizard undo撤销")
 
 
 def test_what_is_printed_after_a_write_can_be_typed(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def typed() -> re.Pattern[str]:
     """Where our name stands as the first word of a command."""
     import re
 
-    return re.compile(rf"(?<![\w./\\~-]){NAME}(?= (?:--[a-z]|(?:{'|'.join(COMMANDS)})\b))")
+    return re.compile(rf"(?<![\w./\\~-]){NAME}(?= (?:--[a-z]|(?:{'|'.join(COMMANDS)})\b))", re.ASCII)
 
 
 def _script() -> str | None:
