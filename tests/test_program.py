@@ -68,6 +68,11 @@ def test_started_as_a_module(fresh: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert program.words() == (str(mine),)
 
 
+def test_powershell_calls_a_path_with_a_blank() -> None:
+    assert program._for_powershell(("C:\\x\\vllm-wizard.exe",)) == "C:\\x\\vllm-wizard.exe"
+    assert program._for_powershell(("C:\\my x\\python.exe", "-m", "wizard")) == "& 'C:\\my x\\python.exe' -m wizard"
+
+
 def test_every_command_is_known_as_one() -> None:
     assert set(program.COMMANDS) >= {name for name, _help, _where in options.COMMANDS}
     for name in program.COMMANDS:

@@ -46,7 +46,15 @@ def words_on(machine_name: str) -> tuple[str, ...]:
 
 def command() -> str:
     """The words for a shell, quoted."""
+    if os.name == "nt":
+        return _for_powershell(words())
     return " ".join(map(_quoted, words()))
+
+
+def _for_powershell(parts: tuple[str, ...]) -> str:
+    """A path with a blank has to be called with ``&`` there."""
+    first, *more = parts
+    return " ".join([f"& '{first}'" if " " in first else first, *more])
 
 
 def _quoted(word: str) -> str:

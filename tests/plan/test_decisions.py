@@ -356,3 +356,11 @@ def test_a_typed_model_does_not_make_all_others_be_judged_again(monkeypatch: pyt
     variant = next(v for _r, v in session.recipes.variants() if v.model_id == "Qwen/Qwen3-VL-8B-Instruct")
     typed = session.with_model(variant.model_id, variant.model_info()).answer("model", variant.model_id)
     assert plan(typed).value("model") == variant.model_id
+
+
+def test_every_command_that_is_to_be_typed_has_a_line_of_its_own() -> None:
+    """A command within a sentence is broken where the sentence is."""
+    made = plan(session_of("native-rtx5090", access="network"))
+    started = next(step for step in made.after if any(line.startswith("vllm-wizard launch") for line in step.commands))
+    assert started.commands == (f"vllm-wizard launch {made.value('out_dir')}",)
+    assert not any("vllm-wizard" in step.consequence for step in made.after)

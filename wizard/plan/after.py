@@ -53,12 +53,13 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
         Step(
             _("Start the server"),
             (bash_line(["cd", out]), "./launch.sh"),
-            consequence=sentences(
-                _("Ready when it says “Application startup complete”."),
-                _("Or let the wizard start it, watch it and prove that it answers: {command}").format(
-                    command=bash_line([*words_on(plan.machine.name), "launch", out])
-                ),
-            ),
+            consequence=_("Ready when it says “Application startup complete”."),
+        )
+    )
+    steps.append(
+        Step(
+            _("Or let the wizard start it, watch it and prove that it answers"),
+            (bash_line([*words_on(plan.machine.name), "launch", out]),),
         )
     )
     steps.append(Step(_("Try it"), (try_command(plan),), consequence=_where_to_try(plan)))
