@@ -94,7 +94,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--size", action="append", metavar="COLUMNSxROWS")
     args = parser.parse_args(argv)
     slow = 0
-    print(f"{'size':<10}{'keys':>6}{'median':>10}{'p95':>10}{'p99':>10}{'worst':>10}")
+    print(f"{'size':<10}{'keys':>6}{'median':>10}{'p95':>10}{'p99':>10}{'of limit':>10}{'worst':>10}")
     for size in args.size or ["80x24", "120x36"]:
         columns, rows = (int(n) for n in size.split("x"))
         taken = asyncio.run(walk(args.machine, (columns, rows)))
@@ -103,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
         p99 = percentile(times, 0.99)
         slow += p99 > args.limit_ms
         print(
-            f"{size:<10}{len(times):>6}{statistics.median(times):>7.1f} ms{percentile(times, 0.95):>7.1f} ms{p99:>7.1f} ms"
+            f"{size:<10}{len(times):>6}{statistics.median(times):>7.1f} ms{percentile(times, 0.95):>7.1f} ms{p99:>7.1f} ms{p99 / args.limit_ms:>9.2f}x"
             f"{worst[0] * 1000:>7.1f} ms  ({worst[1]} in {worst[2]})"
         )
     return 1 if slow else 0
