@@ -178,7 +178,7 @@ def make_app(scene: Scene) -> Any:
     from wizard.session import Answers
 
     start = Start(open_host(MACHINES / scene.machine), Answers(user=dict(scene.answers)), out_dir=OUT_DIR)
-    return WizardApp(lambda: start, theme=scene.theme, ascii_only=scene.ascii_only)
+    return WizardApp(lambda: start, theme=scene.theme, ascii_only=scene.ascii_only, ahead=False)
 
 
 async def play(scene: Scene, app: Any, pilot: Any) -> None:

@@ -14,11 +14,13 @@ from rich.cells import cell_len
 from textual.content import Content
 from textual.widgets import Static
 
-from tests.faces.tui_play import app_on, fake_app, ready, session_of
+from tests.faces.tui_play import MACHINES, app_on, fake_app, ready
 from wizard import i18n
 from wizard.columns import breaks
 from wizard.faces.tui import linebreaks, text
 from wizard.faces.tui.dialogs import Reader
+from wizard.host import open_host
+from wizard.session import Answers, gather
 
 FORBIDDEN_FIRST = "，。、；：！？）】」』》"
 FORBIDDEN_LAST = "（【「『《"
@@ -133,7 +135,9 @@ def on_screen(root: Any) -> list[Static]:
 @pytest.mark.usefixtures("chinese")
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
 async def test_a_screen_in_chinese_has_no_line_that_ends_early(size: tuple[int, int]) -> None:
-    app = app_on("wsl2-rtx3060-model-on-d")
+    # Gathered here: what a machine says of itself is in the language that was spoken then.
+    session = gather(open_host(MACHINES / "wsl2-rtx3060-model-on-d"), Answers())
+    app = app_on("wsl2-rtx3060-model-on-d", prepared=session)
     async with app.run_test(size=size) as pilot:
         await ready(app, pilot)
         shown = on_screen(app.screen)
@@ -141,7 +145,7 @@ async def test_a_screen_in_chinese_has_no_line_that_ends_early(size: tuple[int, 
         assert [bad for w in shown for bad in ragged_text(w)] == []
         # Lines that were folded beforehand are full as well.
         room = app.walk_screen.view.room()
-        told = [item.detail for item in session_of("wsl2-rtx3060-model-on-d").machine.problems]
+        told = [item.detail for item in session.machine.problems]
         assert any("内存" in detail for detail in told)
         assert [bad for detail in told for bad in ragged(text.wrapped(detail, room, 2, text.DIM), room)] == []
 

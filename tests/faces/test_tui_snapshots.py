@@ -74,18 +74,18 @@ async def _moving(pilot: Pilot[None]) -> None:
     ],
 )
 def test_screen(snap_compare: Any, size: tuple[int, int], before: Before) -> None:
-    assert snap_compare(fake_app(), terminal_size=size, run_before=before)
+    assert snap_compare(fake_app(ahead=False), terminal_size=size, run_before=before)
 
 
 def test_moving(snap_compare: Any) -> None:
-    app = fake_app(Answers(cli={"model": tui_fake.ON_D}))
+    app = fake_app(Answers(cli={"model": tui_fake.ON_D}), ahead=False)
     assert snap_compare(app, terminal_size=NARROW, run_before=_moving)
 
 
 def test_a_model_that_does_not_fit_light(snap_compare: Any) -> None:
-    app = fake_app(Answers(cli={"model": tui_fake.LARGE}), theme=LIGHT.name)
+    app = fake_app(Answers(cli={"model": tui_fake.LARGE}), theme=LIGHT.name, ahead=False)
     assert snap_compare(app, terminal_size=WIDE, run_before=at_step("model"))
 
 
 def test_ascii(snap_compare: Any) -> None:
-    assert snap_compare(fake_app(ascii_only=True), terminal_size=NARROW, run_before=at_step("runtime"))
+    assert snap_compare(fake_app(ascii_only=True, ahead=False), terminal_size=NARROW, run_before=at_step("runtime"))

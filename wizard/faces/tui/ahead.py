@@ -37,7 +37,7 @@ class Ahead:
 
     def later(self) -> None:
         """Something may be out of date: look after the next pause."""
-        if self._timer is None and self.screen.walk.plan is not None:
+        if self._timer is None and self.screen.walk.plan is not None and self.screen.wizard.makes_ahead:
             self._timer = self.screen.set_timer(PAUSE_S, self._begin)
 
     async def interrupt(self) -> None:

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.reactive import Reactive
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
@@ -206,7 +206,7 @@ class WalkScreen(Screen[None]):
             footer.only_one(Footer).show_keys([])  # what lies over the walk has keys of its own
 
     def on_screen_resume(self) -> None:
-        if self.query("#footer") and self.walk.plan is not None:
+        if self.query("#footer"):
             self._show_footer()
         if not self.wizard.opens_with_log:
             self.wizard.walk_in_view()
@@ -323,6 +323,8 @@ class WalkScreen(Screen[None]):
         box.put(panes.plan_pane(self.walk, self.wizard.glyphs, width, self._files))
 
     def _show_footer(self) -> None:
+        if isinstance(self.app.screen, ModalScreen):
+            return  # it has keys of its own
         focused = self.focused
         view = self.view
         enter = _("Next")

@@ -51,9 +51,12 @@ class Wizard:
         keep_answers: bool = False,
         planner: Callable[[Session], Any] | None = None,
         prepared: Session | None = None,
+        ahead: bool = True,
     ) -> None:
         """``keep``: the file for kept answers; ``keep_answers``: use the machine's own one in the config folder.
-        ``prepared``: a session with all facts, so that nothing is probed or searched (tests, demonstrations)."""
+        ``prepared``: a session with all facts, so that nothing is probed or searched (tests, demonstrations).
+        ``ahead``: whether steps are made before they are entered; without it a picture is the same each time."""
+        self.makes_ahead = ahead
         self.app = app
         self.host = start.host
         name = str(getattr(start.host, "name", ""))
