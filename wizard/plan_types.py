@@ -114,6 +114,8 @@ class Plan:
     after: tuple[Step, ...] = ()  # what to type next, in order
     recipe_id: str | None = None
     secrets_wanted: tuple[str, ...] = ()  # "hf_token", "api_key"
+    docker_lacks: str = ""  # what keeps Docker here from the image of compose.yaml, beside a local environment
+    compose_image: str | None = None  # that image, where it is another than ``image_reference``
 
     def decision(self, key: str) -> Decision | None:
         for item in self.decisions:

@@ -211,8 +211,10 @@ def _report(commands: list[extract.Command], asked: str | None, place: Place | N
             notes.append(_("{asked} is not known: checked against {version}, the nearest older release.").format(asked=asked, version=release.version))
         verdict = judge(command, release, place.machine if place else None)
         if place is not None:
+            from . import docker_here
             from .memory import conflicts
 
+            verdict.problems += docker_here.problems(command, place.machine)
             verdict.problems += conflicts(verdict, place.machine, place.host)
         verdicts.append(verdict)
     problems = [p for v in verdicts for p in v.problems]

@@ -6,7 +6,7 @@ quoted alike; strings go through :func:`wizard.outputs.quoting.compose_string`.
 
 from __future__ import annotations
 
-from wizard.i18n import _
+from wizard.i18n import _, labelled, sentence
 from wizard.outputs.command import (
     container_environment,
     image_arguments,
@@ -33,6 +33,10 @@ def compose_file(plan: Plan) -> FileSpec:
     def say(text: str, indent: int) -> None:
         out.extend(wrap_comment(text, " " * indent + "# "))
 
+    if plan.docker_lacks:
+        out += wrap_comment(
+            labelled(_("Docker cannot run this here yet"), sentence(plan.docker_lacks))
+        )
     out += wrap_comment(
         _(
             "{model} on vLLM {version}. Start: docker compose up -d. Watch: docker compose logs -f. Stop: docker compose down."
@@ -45,9 +49,11 @@ def compose_file(plan: Plan) -> FileSpec:
     out += ["services:", "  vllm:"]
     # Why the release was taken may be a matter of the local environment; why the image is, is not.
     why = plan.reason("release" if plan.runtime == "docker" else "image")
+    if plan.runtime != "docker" and (plan.docker_lacks or plan.compose_image):
+        why = ""  # it speaks of the local environment's build
     if why:
         say(why, 4)
-    out.append(f"    image: {compose_string(plan.image_reference)}")
+    out.append(f"    image: {compose_string(plan.compose_image or plan.image_reference)}")
     out.append(f"    container_name: {compose_string(container_name(plan))}")
     say(_("Each argument is one string, so nothing is split or unquoted again."), 4)
     out.append("    command:")
@@ -135,7 +141,9 @@ def compose_file(plan: Plan) -> FileSpec:
         path=NAME,
         content=("\n".join(out) + "\n").encode(),
         mode=0o644,
-        title=_("the same server for Docker Compose"),
+        title=_("the same server for Docker Compose; Docker cannot run this here yet")
+        if plan.docker_lacks
+        else _("the same server for Docker Compose"),
     )
 
 

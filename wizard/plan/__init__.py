@@ -148,6 +148,9 @@ def _plan(session: Session) -> Plan:
     result = _judge_fit(draft, info, recipe, sized, bed, needs)
     wsl, changes = plan_wsl(draft, info, len(sized.gpus), sized)
     _leftovers(draft, release.version)
+    beside, lacks = reference, ""
+    if runtime == "local":
+        beside, lacks = rt.beside_local(machine, release, image, reference, needs)
     made = Plan(
         session=session,
         machine=machine,
@@ -178,6 +181,8 @@ def _plan(session: Session) -> Plan:
         notes=tuple(draft.notes),
         recipe_id=recipe[0].id if recipe else None,
         secrets_wanted=_secrets_wanted(draft, info),
+        docker_lacks=lacks,
+        compose_image=beside if beside != reference else None,
     )
     return replace(made, after=next_steps(made))
 

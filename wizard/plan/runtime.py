@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from wizard import releases
@@ -178,6 +178,27 @@ def docker_objection(machine: Machine, device: str) -> str | None:
     if device == "nvidia" and docker.nvidia_runtime.value is False:
         return _("Docker has no NVIDIA runtime (NVIDIA Container Toolkit)")
     return None
+
+
+def beside_local(
+    machine: Machine, release: Release, image: ImageInfo | None, reference: str | None, needs: Needs
+) -> tuple[str | None, str]:
+    """(image of the Compose file beside a local environment, what keeps Docker here from running it, or "").
+
+    A local environment runs on older drivers than an image starts with, so the image may be another one.
+    """
+    against = docker_objection(machine, needs.device)
+    if image is None or reference != image.reference:
+        return reference, against or ""
+    other, objection = image_and_objection(release, replace(needs, runtime="docker"))
+    if objection is None and other is not None:
+        return other.reference, against or ""
+    # No image of the release starts here: the one with the oldest CUDA stays, and says which driver it wants.
+    need = releases.driver_needed(image)
+    fine, why = need.accepts(needs.driver, needs.consumer) if need is not None and needs.driver else (True, "")
+    if fine and objection is not None:
+        why = objection.text
+    return reference, clauses(text for text in (against, why) if text)
 
 
 def local_objection(machine: Machine, device: str) -> str | None:

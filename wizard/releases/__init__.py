@@ -18,7 +18,7 @@ from typing import Any
 from wizard.errors import BadInput
 from wizard.i18n import _
 
-from .images import DriverNeed, driver_needed, image_for, runs_on
+from .images import DriverNeed, driver_needed, image_for, image_of, runs_on
 from .types import ArgProblem, ImageInfo, KnownFault, Option, ParserRules, Release
 
 DATA_FOLDER = Path(__file__).with_name("data")

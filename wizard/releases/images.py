@@ -150,6 +150,28 @@ def image_for(release: Release, vendor: str = "nvidia", cuda_variant: str | None
     return ImageInfo(_REPOSITORY[vendor], f"v{release.version}", None, None, (), False, tuple(entry))
 
 
+_CUDA_IMAGE = re.compile(r"(?:.*/)?vllm/vllm-openai:(?P<tag>[\w.-]+)(?:@.*)?")
+
+
+def image_of(reference: str) -> ImageInfo | None:
+    """The CUDA image that a reference (of any registry) names; None where nothing is known of its tag."""
+    from . import load
+
+    found = _CUDA_IMAGE.fullmatch(reference.strip())
+    if found is None:
+        return None
+    try:
+        release = load(found["tag"])
+    except BadInput:
+        return None
+    if not release.exact:
+        return None
+    variant = re.search(r"-(cu\d{3})\b", found["tag"])
+    if variant is None:
+        return image_for(release)
+    return image_for(release, cuda_variant=variant[1])
+
+
 def runs_on(image: ImageInfo, compute_capability: str) -> tuple[bool, str]:
     """(whether the image's kernels run on a GPU of that compute capability, why).
 
