@@ -25,6 +25,7 @@ from wizard.plan_types import Choice
 
 if TYPE_CHECKING:
     from wizard.plan_types import FlagRow
+    from wizard.session import Layer, Value
 
 Result = TypeVar("Result")
 
@@ -252,9 +253,10 @@ class FlagEdit:
 class FlagDialog(Dialog[FlagEdit]):
     """Set one flag by hand. ``check`` gives an error text for a value, or None."""
 
-    def __init__(self, row: FlagRow, given: bool, check: Callable[[str], str | None]) -> None:
+    def __init__(self, row: FlagRow, given: tuple[Value, Layer] | None, check: Callable[[str], str | None]) -> None:
         super().__init__()
-        self.row, self.given, self.check = row, given, check
+        self.row, self.given, self.check = row, given is not None, check
+        self.now = row.value if row.value is not None or given is None else text.value_text(given[0])
         self.title_text = row.flag
         self.hint = _("Enter takes it, Esc leaves it")
         self.choices = row.choices if row.choices else (("true", "false") if row.kind in ("flag", "optional_flag") else ())
@@ -279,9 +281,9 @@ class FlagDialog(Dialog[FlagEdit]):
         if self.choices:
             chooser = self.query_one("#flag-choice", Chooser)
             chooser.set_choices([Choice(c, c) for c in self.choices])
-            chooser.set_value(self.row.value if self.row.value is not None else self.row.default)
+            chooser.set_value(self.now if self.now is not None else self.row.default)
         else:
-            self.query_one("#flag-text", LineInput).set_text(self.row.value or "")
+            self.query_one("#flag-text", LineInput).set_text(self.now or "")
         self.query_one("#flag-error").display = False
         super().on_mount()
 
@@ -408,6 +410,8 @@ def matching(entries: Sequence[Entry], words: Sequence[str]) -> list[Entry]:
 
     def rank(entry: Entry) -> tuple[int, int]:
         name = entry.name.lower().lstrip("-")
+        if name == " ".join(words):
+            return -1, 0
         return (0 if words and name.startswith(words[0]) else 1 if words and words[0] in name else 2, len(name))
 
     hits = [e for e in entries if all(w in f"{e.name} {e.note} {e.search} {e.kind}".lower() for w in words)]

@@ -36,10 +36,10 @@ from wizard.faces.tui.views import (
 )
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows, Toggle, more_marks
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.plan_types import Step as TypeNext
 from wizard.program import spelt
-from wizard.session import Layer, Session, expand
+from wizard.session import Answers, Layer, Session, expand
 
 if TYPE_CHECKING:
     from wizard.faces.tui.paste import Pasted
@@ -156,6 +156,7 @@ class WalkScreen(Screen[None]):
         self.ahead = Ahead(self)
         self.go_on_when_ready = False
         self.apply_wslconfig = False
+        self._written_answers: Answers | None = None  # those that the written files were made from
         self._unfit_taken: str | None = None  # a model that does not fit, and was gone on with knowingly
 
     # -- composing --------------------------------------------------------------------------------------------
@@ -250,6 +251,7 @@ class WalkScreen(Screen[None]):
         view = self.view
         with self.app.batch_update():
             if view is not None and view.is_mounted and view.children:
+                self._written_no_more(view)
                 self.tell(view)
                 view.bring_up(self.walk, anew=True)
             self._show_zones()
@@ -257,9 +259,18 @@ class WalkScreen(Screen[None]):
 
     def _bring_up(self, view: StepView) -> None:
         """The same on arrival, where the view may stand as it should be already."""
+        self._written_no_more(view)
         self.tell(view)
         view.bring_up(self.walk)
         self._show_zones()
+
+    def _written_no_more(self, view: StepView) -> None:
+        """Something was answered anew after the files were written: what stands on the disk is no longer the plan."""
+        if isinstance(view, ReviewView) and view.written and self.walk.answers != self._written_answers:
+            view.written = False
+            self._refresh_changes(view)
+            self._hint(_("Your answers have changed since the files were written: Enter writes them anew."))
+            self.query_one("#next", PushButton).focus()
 
     def tell(self, view: StepView) -> None:
         """Tell a view what it shows besides the plan."""
@@ -342,7 +353,7 @@ class WalkScreen(Screen[None]):
             enter = _(view.enter_label(self.walk.plan))
         keys = [("Enter", enter, "next")]
         if isinstance(view, ReviewView) and self.walk.plan is not None and view.asks_again(self.walk.plan):
-            keys = [("Enter", _("Ask again"), "next")]
+            keys = [("Enter", _("Ask again"), "next"), *([("c", _("Copy"), "copy")] if self._to_copy() else [])]
         elif isinstance(view, ReviewView) and self.walk.plan is not None and view.nothing_to_write(self.walk.plan):
             keys = [("Enter", enter, "next")] if ways.ways_of(self.walk.plan) else []
         elif isinstance(view, ModelView) and ways.ways_of(self.walk.plan):
@@ -669,7 +680,14 @@ class WalkScreen(Screen[None]):
             focused.action_page(by)  # its cursor is no answer
             return
         view.scroll_relative(y=by * max(1, view.size.height - 2), animate=False)
-        self.call_after_refresh(self._show_more)
+        self.call_after_refresh(self._leave_what_is_out_of_view)
+
+    def _leave_what_is_out_of_view(self) -> None:
+        """After paging: a field that is no longer seen does not take the next key."""
+        view, focused = self.view, self.focused
+        if view is not None and focused is not None and view in focused.ancestors and not view.region.overlaps(focused.region):
+            self.query_one("#next", PushButton).focus()
+        self._show_more()
 
     # -- messages of the views --------------------------------------------------------------------------------
 
@@ -745,7 +763,7 @@ class WalkScreen(Screen[None]):
             given = probed.answers.get(dest)
             if question is not None and given is not None:
                 return question.error(plan, given[0])
-            return self.wizard.flag_error(dest, value)
+            return self.wizard.flag_error(dest, value) or self._new_fault(plan, probed)
 
         def taken(edit: FlagEdit | None) -> None:
             if edit is None:
@@ -760,7 +778,12 @@ class WalkScreen(Screen[None]):
             self.show()
             self._files_later()
 
-        self.app.push_screen(FlagDialog(row, self.walk.answers.get(dest) is not None, check), taken)
+        self.app.push_screen(FlagDialog(row, self.walk.answers.get(dest), check), taken)
+
+    def _new_fault(self, plan: Plan, probed: Session) -> str | None:
+        """Why an answer as it stands would be refused by the plan over it."""
+        faults = [b for b in self.walk.plan_of(probed).blockers if b.code in ("bad_value", "bad_answer") and b not in plan.blockers]
+        return sentences(faults[0].title, faults[0].detail) if faults else None
 
     def _tell_where_it_went(self, dest: str, before: Plan) -> None:
         """An option that does not stand in the command itself was taken by a field of another step: name it."""
@@ -831,6 +854,9 @@ class WalkScreen(Screen[None]):
             self.app.push_screen(Reader(_(item.question.label), field_help(item, self.walk)))
         elif isinstance(self.focused, LineInput) and self.focused.id == "typed":
             self.app.push_screen(Reader(_("Another one"), another_help()))
+        elif isinstance(self.view, ReviewView) and self.view.written:
+            done = spelt(_("The files are written. What is to be typed next stands here, and is printed again when you leave. “c” copies a command; Enter leaves the wizard, or presses the button under the focus. “vllm-wizard undo” takes back what was written. An answer that is changed now (Ctrl+P) brings the review back, to write anew."))
+            self.app.push_screen(Reader(_("Help: {step}").format(step=_(self.walk.step.title)), content([(done, TEXT)])))
         else:
             told = content([(_(self.walk.step.intro) + "\n\n", TEXT)]) + keys_help()
             self.app.push_screen(Reader(_("Help: {step}").format(step=_(self.walk.step.title)), told))
@@ -904,13 +930,20 @@ class WalkScreen(Screen[None]):
         view, plan = self.view, self.walk.plan
         if isinstance(view, ReviewView) and view.written:
             return [s for s in self.wizard.to_type() if s.commands]
-        if isinstance(view, MachineView) and plan is not None:
-            found = text.by_severity(plan.machine.problems)
+        if plan is not None and isinstance(view, (MachineView, ReviewView)):
+            found = text.by_severity(plan.machine.problems if isinstance(view, MachineView) else plan.blockers)
             return [TypeNext(p.title, p.commands, p.where) for p in found if p.commands]
         return []
 
     def action_reset(self) -> None:
         item = help_widget(self.focused)
+        view = self.view
+        if item is None and isinstance(view, ModelView) and self.walk.plan is not None:
+            view.chosen = None
+            view.set_error("")
+            self.walk.forget("model")
+            self.plan_changed()
+            return
         if item is None or self.walk.plan is None:
             return
         key = item.question.key
@@ -1008,6 +1041,7 @@ class WalkScreen(Screen[None]):
         view.applied = found.applied
         if found.changes != view.changes:
             view.changes = found.changes
+        view.after = found.complete.after
         view.error = found.error
         if found.complete.session.secrets != walk.secrets:
             # A random API key was made for the files that are shown: the same one is written.
@@ -1062,6 +1096,8 @@ class WalkScreen(Screen[None]):
             view.scroll_home(animate=False)
             return
         view.written, view.error = True, ""
+        view.all_the_same = not receipt.id
+        self._written_answers = self.walk.answers
         self.call_after_refresh(self.show)  # once more, in the room that the plan's zone gave up
         self.walk.visited.add("review")
         self.wizard.receipt = receipt

@@ -352,7 +352,7 @@ class ModelView(StepView):
         rows.max_lines = max(5, self.high() - 13)
         rows.set_rows(_model_rows(entries, self), tuple(entries))
         rows.choose(str(current) if current is not None else None)
-        if self.chosen is None:
+        if self.chosen is None or self.chosen == rows.chosen:
             rows.point_at(rows.chosen)
         self.query_one("#model-status", Panel).put(self._status(entries, glyphs))
         self.query_one("#model-about", Panel).put(self._about(plan, glyphs))
@@ -800,7 +800,9 @@ class ReviewView(StepView):
     def __init__(self, step: Step) -> None:
         super().__init__(step)
         self.changes: list[Any] = []
+        self.after: tuple[TypeNext, ...] | None = None  # what is typed next once ``changes`` are written; None: as the plan says
         self.written = False
+        self.all_the_same = False  # what was written stood there already
         self.may_start = False  # whether the server can be started from here
         self.moved = False
         self.may_apply = False  # whether the user's own .wslconfig can be changed from here
@@ -828,7 +830,7 @@ class ReviewView(StepView):
         return None
 
     def own_state(self) -> tuple[object, ...]:
-        return self.written, self.may_start, self.moved, self.may_apply, self.applied, self.error, *self.changes
+        return self.written, self.may_start, self.moved, self.may_apply, self.applied, self.error, self.after, *self.changes
 
     def show(self, walk: Walk) -> None:
         super().show(walk)
@@ -864,8 +866,11 @@ class ReviewView(StepView):
         if self.error:
             blocks.append(content([(f"{glyphs.blocked} ", f"bold {BAD}"), (self.error, TEXT)]))
         if self.written:
-            blocks.append(content([(f"{glyphs.done} " + _("Written."), f"bold {OK}"), ("  " + spelt(_("“vllm-wizard undo” takes it back.")), DIM)]))
-            if plan.after:
+            done, more = _("Written."), spelt(_("“vllm-wizard undo” takes it back."))
+            if self.all_the_same:
+                done, more = _("Nothing had to be written."), _("All of it stands there already.")
+            blocks.append(content([(f"{glyphs.done} " + done, f"bold {OK}"), ("  " + more, DIM)]))
+            if self.to_type(plan):
                 blocks.append(Content.styled(_("Press “c” to copy a command; Ctrl+Q prints them in the terminal as well."), TEXT))
                 blocks.append(join([panes.heading(_("What to type next"), "", self.room()), Content(""), text.next_steps(self.to_type(plan), self.room())]))
             leaves = _("“Finish” leaves the wizard; it can be started later as said above.") if self.may_start else _("Enter leaves the wizard.")
@@ -904,7 +909,7 @@ class ReviewView(StepView):
         from wizard.plan.after import COPY_WSLCONFIG, MOVE_MODEL
 
         done = {key for key, is_done in ((COPY_WSLCONFIG, self.applied), (MOVE_MODEL, self.moved)) if is_done}
-        return [s for s in plan.after if s.key not in done]
+        return [s for s in (plan.after if self.after is None else self.after) if s.key not in done]
 
     def draw_diff(self) -> None:
         box = self.query_one("#review-diff", Panel)

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.geometry import Region
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -211,13 +212,20 @@ class Choose(Dialog[str]):
     def _drawer(self, label: str, told: str):  # type: ignore[no-untyped-def]
         def draw(width: int, cursor: bool, chosen: bool) -> list[Content]:
             mark = self.app.glyphs.cursor if cursor else " "  # type: ignore[attr-defined]
-            head = content([(mark + " ", ACCENT), (label, f"bold {ACCENT}" if cursor else BOLD)])
-            return [head, *wrapped(told, width, 2, DIM)]
+            first, *rest = wrapped(label, width, 2, f"bold {ACCENT}" if cursor else BOLD)
+            return [content([(mark, ACCENT)]) + first[1:], *rest, *wrapped(told, width, 2, DIM)]
 
         return draw
 
     def on_rows_moved(self, event: Rows.Moved) -> None:
         event.stop()
+        self.call_after_refresh(self._follow)
+
+    def _follow(self) -> None:
+        """Keep the row under the cursor in view: what Enter takes has to be seen."""
+        rows, body = self.query_one("#choose-rows", Rows), self.query_one("#body", VerticalScroll)
+        mine = rows.lines_of_cursor()
+        body.scroll_to_region(Region(0, rows.virtual_region.y + mine.start, 1, len(mine)), animate=False)
 
     def on_rows_opened(self, event: Rows.Opened) -> None:
         event.stop()

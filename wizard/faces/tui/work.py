@@ -444,7 +444,7 @@ class Wizard:
         if not self.copying():
             leave()
             return
-        told = content([(spelt(_("The model is still being copied ({state}). If it is stopped, “vllm-wizard move” goes on from there.")).format(state=self.copying()), TEXT)])
+        told = content([(spelt(_("The model is still being copied. If it is stopped, “vllm-wizard move” goes on from there.")), TEXT)])
         self.app.push_screen(
             Ask(_("Leave while copying?"), told, _("Wait"), _("Stop it and leave")), lambda wait: None if wait else leave()
         )
@@ -454,7 +454,7 @@ class Wizard:
     def may_start(self) -> bool:
         """Whether the server of this plan would run here, once its files are written."""
         plan = self.walk.plan
-        return self.host_name == "" and self.host.platform != "win32" and plan is not None and plan.can_serve
+        return self.host_name == "" and self.host.platform != "win32" and plan is not None and plan.can_serve and plan.value("run_on", "this") == "this"
 
     def open_screen(self, name: str, path: str | None = None, *, alone: bool = False) -> None:
         """Open the screen of the launch ("start"), or that of a log ("diagnose"); ``alone``: it is what was asked
