@@ -327,6 +327,7 @@ RUN_ON: tuple[tuple[str, str, str], ...] = (
     ("nodes-ray", N_("Several machines with Ray"), N_("a Ray cluster, started by the scripts")),
     ("kubernetes", N_("Kubernetes"), N_("manifests and chart values")),
 )
+HERE = ("this", "replicas")  # the answers with which it runs on this machine, and is written for its WSL2
 CLUSTER_KEYS = ("run_on", "nodes_file", "replicas", "router", "namespace", "storage")
 
 
@@ -699,7 +700,7 @@ WSL = Step(
             when=lambda p: bool(p.value("wsl_write")),
         ),
     ),
-    when=lambda p: _is_wsl2(p) and _is_planned(p),
+    when=lambda p: _is_wsl2(p) and _is_planned(p) and _run_on(p) in HERE,
 )
 
 ACCESS = Step(

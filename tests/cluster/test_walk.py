@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from tests.faces.test_ask import Scripted, type_in
 from tests.faces.tui_play import MACHINES
 from wizard import steps
 from wizard.__main__ import main
-from wizard.faces import ask
+from wizard.faces import ask, clustering, writing
+from wizard.faces.tui.walk import Walk
 from wizard.host import FakeHost
 from wizard.plan import plan
 from wizard.session import Answers, Session, gather
@@ -132,3 +134,110 @@ async def test_the_full_screen_walk_offers_it_with_this_machine_first(tmp_path: 
         app.walk.answer("run_on", "this")
         assert app.walk.plan.decision("run_on") is None
         assert "run_on" not in app.walk.answers.flat()
+
+
+# -- the walk shows the plan that is written ----------------------------------------------------------------------
+
+TWO_CARDS = "wsl2-2x-rtx3090"
+
+
+def walk_on(machine: str, **answers: Any) -> Walk:
+    from tests.faces.tui_play import session_of
+
+    made = Walk(answers=Answers(user=answers))
+    made.use(session_of(machine))
+    return made
+
+
+def test_the_walk_shows_the_server_that_each_copy_is(tmp_path: Path) -> None:
+    alone = walk_on(TWO_CARDS).plan
+    walk = walk_on(TWO_CARDS, run_on="replicas")
+    made = walk.plan
+    assert made is not None
+    assert alone is not None
+    assert walk.session is not None
+    changes, _shown = clustering.changes_in_walk(walk.session, made, str(tmp_path))
+    compose = next(c for c in changes if c.path.endswith("compose.yaml")).after.decode()
+    assert "--tensor-parallel-size" in alone.argv
+    assert "--tensor-parallel-size" not in made.argv
+    assert f"--max-model-len {made.value('max_model_len')}" in " ".join(compose.replace("- ", "").replace('"', "").split())
+    assert made.value("max_model_len") < alone.value("max_model_len")
+    # What can be chosen is that of the whole machine, and the model is still the wizard's own choice.
+    assert made.choices["model"] == alone.choices["model"]
+    assert made.choices["gpus"] == alone.choices["gpus"]
+    assert made.decision("model") == alone.decision("model")
+    assert any("2 servers" in n for n in made.notes)
+    walk.answer("run_on", "this")
+    assert walk.plan == alone
+
+
+def test_where_nothing_can_be_planned_the_walk_keeps_the_plan_of_one_server() -> None:
+    walk = walk_on(TWO_CARDS, run_on="replicas", replicas="nonsense")
+    assert walk.plan is not None
+    assert walk.plan.argv == walk_on(TWO_CARDS).plan.argv  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("run_on", "asked"), [("this", True), ("replicas", True), ("kubernetes", False), ("nodes-native", False)])
+def test_wsl_is_only_asked_for_where_something_runs_in_it(run_on: str, asked: bool) -> None:
+    plan = walk_on(TWO_CARDS, run_on=run_on).plan
+    assert plan is not None
+    assert ("wsl" in {s.id for s in steps.visible_steps(plan)}) is asked
+    assert bool(plan.wsl_changes) is asked
+
+
+@pytest.mark.parametrize(("run_on", "told", "files"), [("replicas", "docker compose up -d", "nginx.conf"), ("kubernetes", "kubectl", "deployment.yaml")])
+async def test_the_full_screen_walk_tells_how_what_was_written_is_started(tmp_path: Path, run_on: str, told: str, files: str) -> None:
+    from tests.faces.tui_play import app_on, at, ready, shows
+
+    app = app_on(TWO_CARDS, tmp_path / "out", Answers(user={"run_on": run_on}))
+    async with app.run_test(size=(120, 50)) as pilot:
+        await at(app, pilot, "review")
+        await pilot.press("enter")
+        await shows(app, pilot, "Write the files")
+        await pilot.press("enter")
+        await ready(app, pilot)
+        await shows(app, pilot, "Written.")
+        lines = [c for s in app.walk_screen.wizard.to_type() for c in s.commands]
+        assert any(told in c for c in lines)
+        copied = [c for s in app.walk_screen._to_copy() for c in s.commands]
+        assert copied == lines
+        assert not any("launch" in c for c in lines)
+        written = {p.name for p in (tmp_path / "out").rglob("*")}
+        assert files in written
+        assert any(".wslconfig" in c for c in lines) is (".wslconfig" in written)
+        assert any("wsl --shutdown" in c for c in lines) is (".wslconfig" in written)
+        assert not app.walk_screen.query_one("#start-row").display
+
+
+def test_own_wslconfig_is_changed_in_place_for_several_servers_too(tmp_path: Path) -> None:
+    from tests.faces.tui_play import session_of
+
+    held = session_of(TWO_CARDS)
+    wsl = held.machine.wsl
+    assert wsl is not None
+    assert wsl.wslconfig_bytes is not None
+    file = tmp_path / ".wslconfig"
+    file.write_bytes(wsl.wslconfig_bytes)
+    walk = Walk(answers=Answers(user={"run_on": "replicas"}))
+    walk.use(replace(held, machine=replace(held.machine, wsl=replace(wsl, wslconfig_path=str(file)))))
+    assert walk.session is not None
+    assert walk.plan is not None
+    changes, shown = writing.changes_for(walk.session, walk.plan, str(tmp_path / "out"), apply_wslconfig=True)
+    assert [c.path for c in changes if c.path.endswith(".wslconfig")] == [str(file)]
+    assert not any(s.key == "copy_wslconfig" for s in shown.after)
+    assert any("wsl --shutdown" in s.commands for s in shown.after)
+
+
+@pytest.mark.parametrize("run_on", ["replicas", "kubernetes"])
+def test_the_plain_walk_tells_it_too(run_on: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("VLLM_WIZARD_CONFIG_DIR", str(tmp_path / "config"))
+    type_in(monkeypatch, "")
+    script = Scripted({})
+    monkeypatch.setattr(ask, "prompter", lambda: script)
+    words = ["--plain", "--machine", str(MACHINES / TWO_CARDS), "--set", f"run_on={run_on}", "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    told = capsys.readouterr().out.rpartition("Next:")[2]
+    assert "launch.sh" not in told
+    assert ("docker compose up -d" if run_on == "replicas" else "kubectl apply") in told
+    assert ("wsl --shutdown" in told) is (run_on == "replicas")
+    assert ("wsl_memory_gib" in script.asked) is (run_on == "replicas")

@@ -8,7 +8,7 @@ from wizard.cluster.types import OVER_NODES, REPLICAS, THIS, ClusterPlan
 from wizard.i18n import _
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line
-from wizard.plan.after import network_steps, try_command
+from wizard.plan.after import MOVE_MODEL, network_steps, try_command
 from wizard.plan_types import Step
 
 
@@ -28,6 +28,8 @@ def next_steps(cluster: ClusterPlan) -> tuple[Step, ...]:
         return tuple(_kubernetes(cluster, out))
     # What comes before the start of one server comes before that of several: a model that is moved, WSL's resources.
     before = takewhile(lambda step: "./launch.sh" not in step.commands, plan.after)
+    if cluster.run_on in OVER_NODES:
+        before = takewhile(lambda step: step.key == MOVE_MODEL, before)  # no .wslconfig is written for nodes
     steps = [*before, *steps]
     steps.append(Step(_("Try it"), (try_command(plan),), consequence=_("On the head, or where the router runs.")))
     if plan.value("access") == "network":
@@ -71,6 +73,7 @@ def _kubernetes(cluster: ClusterPlan, out: str) -> list[Step]:
     if storage_of(plan.session) == "pvc":
         steps.append(Step(_("Make the volume for the model"), (bash_line([*apply, f"{out}/kubernetes/{STORAGE}"]),)))
     if claim is not None and plan.host_model_path is not None:
+        steps += [step for step in plan.after if step.key == MOVE_MODEL]  # the copy is what is brought
         steps.append(
             Step(
                 _("Bring the model into the volume"),

@@ -13,12 +13,15 @@ from wizard.outputs.env import env_file
 from wizard.outputs.spec import FileSpec
 
 
-def cluster_files(cluster: ClusterPlan) -> list[FileSpec]:
-    """All files of a plan without blockers, in the order in which they are shown; none beside blockers."""
+def cluster_files(cluster: ClusterPlan, *, apply_wslconfig: bool = False) -> list[FileSpec]:
+    """All files of a plan without blockers, in the order in which they are shown; none beside blockers.
+
+    ``apply_wslconfig``: the user's own .wslconfig itself, not a proposal, where one is written.
+    """
     if cluster.blockers or cluster.plan.release is None:
         return []
     if cluster.run_on == THIS:
-        return single_files(cluster.plan)
+        return single_files(cluster.plan, apply_wslconfig=apply_wslconfig)
     if cluster.run_on in OVER_NODES:
         from wizard.cluster.node_files import node_files
 
@@ -32,7 +35,7 @@ def cluster_files(cluster: ClusterPlan) -> list[FileSpec]:
 
         out = replica_files(cluster)
         # What WSL2 needs does not depend on how many servers share its GPUs.
-        out += [spec for spec in single_files(cluster.plan) if spec.path.endswith(".wslconfig")]
+        out += [spec for spec in single_files(cluster.plan, apply_wslconfig=apply_wslconfig) if spec.path.endswith(".wslconfig")]
     return [*(_at_home(spec, cluster) for spec in out), env_file(cluster.plan), cluster_answers(cluster)]
 
 

@@ -141,7 +141,7 @@ def prepared(session: Session, inventory: Inventory, *, given_out: bool) -> tupl
     return complete, made, prepare(cluster_files(made), out)
 
 
-def changes_in_walk(session: Session, plan: Plan, out_dir: str) -> tuple[list[Change], Plan]:
+def changes_in_walk(session: Session, plan: Plan, out_dir: str, *, apply_wslconfig: bool = False) -> tuple[list[Change], Plan]:
     """What writing would do where the walk's answer is not this machine alone; :class:`WizardError` says what stands
     in the way, node by node."""
     from wizard.apply import prepare
@@ -155,7 +155,57 @@ def changes_in_walk(session: Session, plan: Plan, out_dir: str) -> tuple[list[Ch
     if complete is not session:
         made = plan_cluster(complete, inventory)
     shown = replace(plan, session=complete, after=made.after, warnings=made.warnings)
-    return prepare(cluster_files(made), out_dir), shown
+    changes = prepare(cluster_files(made, apply_wslconfig=apply_wslconfig), out_dir)
+    return changes, writing.without_copying(shown) if apply_wslconfig else shown
+
+
+def plan_in_walk(session: Session, plan: Plan) -> Plan:
+    """The plan that the walk shows where its answer is more than one server: that of one of them, as it is written,
+    with what is typed next for all. ``plan`` is the one of a single server on this machine; it is shown as long as
+    the others cannot be planned (the review says why) or lie on other machines."""
+    from wizard.cluster import KUBERNETES, REPLICAS, plan_cluster
+
+    if plan.value("run_on") not in (REPLICAS, KUBERNETES):
+        return plan
+    try:
+        made = plan_cluster(session, _inventory_of(session.answers, None))
+    except WizardError:
+        return plan
+    if made.blockers:
+        return plan
+    return _of_one_server(made, plan)
+
+
+def _of_one_server(made: ClusterPlan, plan: Plan) -> Plan:
+    """The cluster's plan with what ``plan`` knows of the whole: what can be chosen, and why what was chosen was."""
+    from wizard.steps import CLUSTER_KEYS
+
+    one, whole = made.plan, ("model", "gpus", *CLUSTER_KEYS)
+    own = {d.key: d for d in one.decisions if d.key not in whole}
+    decisions = [own.pop(d.key, d) for d in plan.decisions if d.key in own or d.key in whole]
+    changes = plan.wsl_changes and one.wsl_changes
+    return replace(
+        one,
+        session=plan.session,
+        machine=plan.machine,
+        decisions=(*decisions, *own.values()),
+        choices={**one.choices, **{k: c for k, c in plan.choices.items() if k in whole}},
+        wsl_changes=changes,
+        warnings=made.warnings,
+        notes=tuple(dict.fromkeys((*_each_of(made), *made.notes))),
+        after=made.after,
+    )
+
+
+def _each_of(made: ClusterPlan) -> list[str]:
+    """Of which servers the plan is."""
+    if made.copies < 2:
+        return []
+    n = made.layout.gpus
+    told = _("This is the plan of each of the {n} servers.").format(n=made.copies)
+    has = ngettext("Each has {n} GPU.", "Each has {n} GPUs.", n).format(n=n)
+    shared = len({g for share in made.shares for g in share}) < made.copies * n if made.shares else False
+    return [sentences(told, "" if shared or not n else has)]
 
 
 def ways_in_walk(session: Session) -> list[tuple[str, list[str]]]:

@@ -54,7 +54,7 @@ def changes_for(
     if plan.value("run_on", "this") != "this":
         from wizard.faces.clustering import changes_in_walk
 
-        return changes_in_walk(session, plan, out_dir)
+        return changes_in_walk(session, plan, out_dir, apply_wslconfig=apply_wslconfig)
     complete = complete_secrets(session, plan, out_dir)
     if complete is not session:
         plan = make_plan(complete)

@@ -36,7 +36,7 @@ from wizard.plan.wsl import plan_wsl
 from wizard.plan_types import Choice, MovePlanHint, Notice, Plan
 from wizard.program import words_on
 from wizard.session import Session, Value, expand
-from wizard.steps import CLUSTER_KEYS, QUESTIONS
+from wizard.steps import CLUSTER_KEYS, HERE, QUESTIONS
 
 if TYPE_CHECKING:
     from wizard.recipes import Recipe, Variant
@@ -147,6 +147,8 @@ def _plan(session: Session) -> Plan:
         )
     result = _judge_fit(draft, info, recipe, sized, bed, needs)
     wsl, changes = plan_wsl(draft, info, len(sized.gpus), sized)
+    if _run_on(draft) not in HERE:
+        changes = {}
     _leftovers(draft, release.version)
     beside, lacks = reference, ""
     if runtime == "local":
@@ -715,8 +717,12 @@ def _ada(capability: str) -> bool:
 
 def _is_spread(draft: Draft) -> bool:
     """Whether the answer is that other machines hold the model too: whether it fits is then judged over them all."""
+    return _run_on(draft) in ("nodes-native", "nodes-ray", "kubernetes")
+
+
+def _run_on(draft: Draft) -> str:
     given = draft.session.answers.get("run_on")
-    return given is not None and str(given[0]) in ("nodes-native", "nodes-ray", "kubernetes")
+    return str(given[0]) if given is not None and given[0] else "this"
 
 
 def _lying_here(draft: Draft, info: ModelInfo, needs: rt.Needs) -> list[ModelInfo]:

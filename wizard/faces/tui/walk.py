@@ -63,7 +63,12 @@ class Walk:
             from wizard.plan import plan
 
             self.planner = plan
-        made = self.planner(self.with_proposals(session))
+        asked = self.with_proposals(session)
+        made = self.planner(asked)
+        if made.value("run_on", "this") != "this":
+            from wizard.faces.clustering import plan_in_walk
+
+            made = plan_in_walk(asked, made)
         own = {k: v for k, v in self.proposed.items() if session.answers.get(k) is None}
         if not own:
             return made
