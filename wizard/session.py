@@ -67,7 +67,8 @@ class Answers:
         return frozenset(self.file) | frozenset(self.cli) | frozenset(self.user)
 
     def with_value(self, key: str, value: Value, layer: Layer = Layer.USER) -> Answers:
-        return self._replace(layer, {**self.layer(layer), key: value})
+        """The answers with one more, which is then the last of its layer: a later one can count for more."""
+        return self._replace(layer, {**{k: v for k, v in self.layer(layer).items() if k != key}, key: value})
 
     def with_values(self, values: Mapping[str, Value], layer: Layer) -> Answers:
         return self._replace(layer, {**self.layer(layer), **values})

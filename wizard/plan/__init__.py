@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from wizard.plan.choose_model import (
 )
 from wizard.plan.draft import Draft
 from wizard.plan.intents import BY_KEY, Intent, media_limit, possible
+from wizard.plan.media import counts_of, take_limits
 from wizard.plan.sizing import OPTION_KEYS, QUESTION_KEYS, Bed, Sized, size, usable_gpus
 from wizard.plan.wsl import plan_wsl
 from wizard.plan_types import Choice, MovePlanHint, Notice, Plan
@@ -104,11 +106,14 @@ def _plan(session: Session) -> Plan:
     if runtime == "local":
         _environment_folder(draft, release.version)
     bed = replace(bed, release=release.version, default_utilization=default_utilization(release.version))
+    media = take_limits(draft, info)
     chosen, extra = _explicit(draft, release.version)
     if lora:
         chosen = {**chosen, "lora_adapters": tuple(f"{a}={p}" for a, p in lora)}
     made_by_recipe = recipe_part(draft, recipe, intent, release)
     given = memory_settings(made_by_recipe, faults, session, release)
+    if media:
+        given["limit_mm_per_prompt"] = json.dumps(counts_of(media))
     if lora:
         rank = lora_rank(draft, info, lora, release)[0]
         given["max_lora_rank"] = str(rank or LORA_RANKS[-1])
@@ -135,6 +140,7 @@ def _plan(session: Session) -> Plan:
         extra,
         bed,
         made_by_recipe,
+        media,
     )
     _folder(draft)
     _where(draft)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wizard import releases
 from wizard.i18n import _, clause, sentence, sentences
@@ -17,6 +17,7 @@ from wizard.plan import values
 from wizard.plan.adapters import known_adapters, last_part
 from wizard.plan.draft import Draft
 from wizard.plan.intents import Intent
+from wizard.plan.media import joined
 from wizard.plan.sizing import CPU_SPACE, MOST_LORA_SLOTS, OPTION_KEYS, Bed, Sized, text_of
 from wizard.plan_types import FlagRow
 from wizard.releases.parse import NO, YES, negative_of, switches_off
@@ -123,6 +124,7 @@ def build(
     extra: Mapping[str, Value],
     bed: Bed,
     made: RecipeArgs | None,
+    media: Mapping[str, Any],
 ) -> Arguments:
     """The command line, its environment and, for Docker, its bind mounts."""
     command = Command(release, draft)
@@ -132,7 +134,7 @@ def build(
     _names(command, draft, info)
     _task(command, info)
     _sizes(command, draft, info, sized, device, bed)
-    _limits(command, draft, info)
+    _limits(command, draft, info, media)
     _formats(command, draft, info, recipe, intent)
     lora_mounts, modules = _lora(command, draft, info, lora, runtime)
     mounts += lora_mounts
@@ -325,14 +327,15 @@ def _sizes(command: Command, draft: Draft, info: ModelInfo, sized: Sized, device
         command.set_env(CPU_SPACE, str(space), reason)
 
 
-def limits_value(limits: Mapping[str, int], release: Release) -> str:
+def limits_value(limits: Mapping[str, Any], release: Release) -> str:
     """``--limit-mm-per-prompt`` as the release reads it: key=value up to 0.7.3, JSON from 0.8 on."""
     if rt._key(release.version) < (0, 8):
         return ",".join(f"{k}={v}" for k, v in limits.items())
     return json.dumps(dict(limits))
 
 
-def _limits(command: Command, draft: Draft, info: ModelInfo) -> None:
+def _limits(command: Command, draft: Draft, info: ModelInfo, rest: Mapping[str, Any]) -> None:
+    """``rest`` is what was given for other kinds, and sizes beside a count."""
     limits: dict[str, int] = {}
     for kind, key in (("image", "limit_images"), ("video", "limit_videos")):
         decision = draft.decisions.get(key)
@@ -346,7 +349,7 @@ def _limits(command: Command, draft: Draft, info: ModelInfo) -> None:
         reason = _("text only: the memory for images and video is freed")
     else:
         reason = _("memory is reserved for as many as one request may bring")
-    command.put("limit_mm_per_prompt", (limits_value(limits, command.release),), reason)
+    command.put("limit_mm_per_prompt", (limits_value(joined(limits, rest), command.release),), reason)
 
 
 def _formats(

@@ -250,6 +250,9 @@ def _request(
     )
     options = {**given, **{k: text_of(v) for k, v in extra.items()}}
     base = apply_values(base, options)
+    if limits:
+        # The questions own their kinds, whatever a recipe says of them.
+        base = replace(base, limit_mm_per_prompt={**(base.limit_mm_per_prompt or {}), **limits})
     slots = len(adapters) if isinstance(adapters, tuple) else 0
     if slots and "max_loras" in options:
         slots = base.lora_slots
