@@ -285,7 +285,7 @@ from .parse import check_argv, find_option  # noqa: E402
 
 __all__ = [
     "ArgProblem", "DriverNeed", "ImageInfo", "KnownFault", "Option", "Release", "check_argv", "driver_needed",
-    "find_option", "first_with_architecture", "first_with_flag", "flag_spans", "image_for", "known_faults",
+    "find_option", "first_with_architecture", "first_with_flag", "flag_spans", "image_for", "image_of", "known_faults",
     "last_with_flag", "load", "newest", "next_version", "resolve", "runs_on", "spans", "supports_architecture",
     "user_data_folder", "version_key", "versions",
 ]  # fmt: skip
