@@ -153,3 +153,22 @@ async def test_files_that_stood_there_already_are_not_called_written(tmp_path: P
 def test_the_palette_puts_what_is_called_exactly_so_first() -> None:
     entries = [Entry("flag:lora_modules", "flag", "--lora-modules", "LoRA adapters"), Entry("field:flags:lora_adapters", "field", "LoRA adapters", "Flags")]
     assert matching(entries, ["lora", "adapters"])[0].kind == "field"
+
+
+async def test_what_is_made_ahead_comes_to_rest_also_with_a_wrong_value_in_a_step_left(tmp_path: Path) -> None:
+    app = app_on(DESKTOP, tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "access")
+        field = app.walk_screen.view.field_of("port")  # type: ignore[union-attr]
+        assert field is not None
+        field.control.value = "99999999"
+        await pilot.press("escape")  # back takes what can be taken, and leaves the rest in its field
+        await until(pilot, lambda: app.walk.step_id != "access")
+        assert field.touched
+        ahead = app.walk_screen.ahead
+        await until(pilot, lambda: ahead._timer is None and not ahead.lock.locked() and all(w.is_finished for w in app.workers))
+        rested = 0
+        for _n in range(10):
+            await pilot.pause(0.05)
+            rested += ahead._timer is None and not ahead.lock.locked()
+        assert rested == 10

@@ -83,7 +83,7 @@ class Ahead:
                 await screen.query_one("#steps").mount(view)
                 return True
             screen.tell(view)
-            if view.is_mounted and not view.stands(walk):
+            if view.is_mounted and not view.is_brought_up(walk):
                 view.bring_up(walk)
                 await self._lay_out(view)
                 return True

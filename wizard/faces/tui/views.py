@@ -100,7 +100,11 @@ class StepView(VerticalScroll, can_focus=False, inherit_bindings=False):
 
     def stands(self, walk: Walk) -> bool:
         """Whether ``bring_up`` has nothing to do."""
-        if self._brought is None or any(f.touched for f in self.query(Field)):
+        return self.is_brought_up(walk) and not any(f.touched for f in self.query(Field))
+
+    def is_brought_up(self, walk: Walk) -> bool:
+        """Whether it was brought up to this plan; what the user has typed into it meanwhile may still be shown anew."""
+        if self._brought is None:
             return False
         plan, state = self._brought
         return plan is walk.plan and state == self._state()
@@ -337,7 +341,7 @@ class ModelView(StepView):
         box.display = bool(message)
 
     def own_state(self) -> tuple[object, ...]:
-        return self.looking, self.looked_at, len(self.found_so_far), self.chosen, self.error, self.reading
+        return self.looking, self.chosen, self.error, self.reading  # (what the search finds is shown as it comes)
 
     def show(self, walk: Walk) -> None:
         self._walk = walk
@@ -543,7 +547,7 @@ class MoveView(StepView):
             yield PushButton(_("Stop"), id="move-cancel")
 
     def own_state(self) -> tuple[object, ...]:
-        return self.state, self.message, self.progress
+        return self.state, self.message  # (the progress is drawn as it comes)
 
     def show(self, walk: Walk) -> None:
         super().show(walk)
