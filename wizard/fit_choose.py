@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -208,6 +209,11 @@ def _changes(
     if asked and LEAST_LENGTH <= length < asked and works(replace(request, max_model_len=length)):
         distance = 1.0 if length * 2 >= asked or length >= COMFORTABLE_LENGTH else 3.0
         yield distance, WayOut("shorter", _("a context of {n} tokens instead of {asked}").format(n=length, asked=asked), {"max_model_len": str(length)})
+    if fit_profile.video_allowed(info, request) and not fit_profile.images_off(request):
+        limits = {**(request.limit_mm_per_prompt or {}), "video": 0}
+        hit = at_some_length(replace(request, limit_mm_per_prompt=limits))
+        if hit is not None and hit[1] > length:
+            yield 1.4, _with_length("no_video", _("no video, only images"), {"limit_mm_per_prompt": json.dumps(limits)}, hit[1], asked)
     if "image" in info.modalities and not fit_profile.images_off(request):
         hit = at_some_length(replace(request, limit_mm_per_prompt=dict.fromkeys(("image", "video", "audio"), 0)))
         if hit is not None:

@@ -207,7 +207,21 @@ def fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None = 
     return result
 
 
-def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None) -> FitResult:
+def _longest(info: ModelInfo, request: FitRequest, calibration: Calibration | None, limit: int) -> int | None:
+    """The longest context that surely fits where the profiling run itself grows with the context."""
+    longest = 0
+    for top in fit_profile.lengths_of_like_profile(info, limit):
+        found = _fit(info, replace(request, max_model_len=top), calibration, profile_follows=False).max_model_len_that_fits
+        if found is None:
+            return None
+        longest = max(longest, min(found, top))
+        if found >= top:
+            break
+    return longest
+
+
+def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None, *, profile_follows: bool = True) -> FitResult:
+    """``profile_follows``: look for the longest context with the profiling run of that very context."""
     notes: list[str] = []
     problems: list[str] = []
     model = _read(info, request)
@@ -260,6 +274,8 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None) 
     pool = _pool(info, model, request, batch, side, max_len) if certain else None
     limit = info.max_model_len or max_len or 1_048_576
     tokens, longest, concurrency, per_token = _cache(pool, pool_bytes, limit, max_len)
+    if profile_follows and longest is not None and fit_profile.grows_with_context(info, request):
+        longest = _longest(info, request, calibration, max(limit, max_len or 0))
     keeps_cache = pool is not None
     _check_free(request, utilization, budget, problems, notes, fixed is not None)
     fits_best, fits_low = best > 0 and weights_known and not problems, best - margin > 0 and not problems

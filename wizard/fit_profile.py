@@ -192,6 +192,40 @@ def _items(config: Mapping[str, Any], model_type: str, vision: Mapping[str, Any]
     return max(1, (side // patch) ** 2), 3 * side * side
 
 
+# Models whose largest video is as long as the context has room for: pairs of frames, each with the tokens of the
+# largest image, and at most so many (vllm/model_executor/models/qwen2_vl.py: _MAX_FRAMES_PER_VIDEO = 14). The video
+# of the later ones (qwen3_vl, qwen3_5) is bounded by its pixels, to fewer tokens than the largest image.
+_LONG_VIDEO = ("qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen3_omni")
+_MOST_FRAME_PAIRS = 7
+
+
+def video_allowed(info: ModelInfo, request: FitRequest) -> bool:
+    """Whether a request may bring a video: a kind that is not limited is allowed."""
+    return "video" in info.modalities and (request.limit_mm_per_prompt or {}).get("video", 1) > 0
+
+
+def _in_one_item(info: ModelInfo, request: FitRequest, image_tokens: int) -> int:
+    """The largest item that is profiled, in images: vLLM lays out one kind only, the one with the most tokens."""
+    model_type = str(info.config.get("model_type") or "")
+    if not model_type.startswith(_LONG_VIDEO) or not video_allowed(info, request):
+        return 1
+    length = request.max_model_len or info.max_model_len or 0
+    return max(1, min(length // image_tokens, _MOST_FRAME_PAIRS))
+
+
+def grows_with_context(info: ModelInfo, request: FitRequest) -> bool:
+    """Whether a longer context makes the profiling run larger, because a longer video has room in it."""
+    model_type = str(info.config.get("model_type") or "")
+    return model_type.startswith(_LONG_VIDEO) and video_allowed(info, request) and not images_off(request) and not request.skip_mm_profiling
+
+
+def lengths_of_like_profile(info: ModelInfo, limit: int) -> list[int]:
+    """The longest contexts up to ``limit`` that are each profiled with one video more, the longest first."""
+    tokens, _pixels = _items(info.config, str(info.config.get("model_type") or ""), arch_reader.vision_config(info.config))
+    tops = [(pairs + 1) * tokens - 1 for pairs in range(1, _MOST_FRAME_PAIRS)]
+    return [limit, *(n for n in reversed(tops) if n < limit)]
+
+
 def images_off(request: FitRequest) -> bool:
     """Whether the user switched every modality but text off."""
     limits = request.limit_mm_per_prompt
@@ -208,6 +242,8 @@ def vision_profile(info: ModelInfo, arch: Arch, request: FitRequest, batch: Batc
     vision = arch_reader.vision_config(info.config)
     model_type = str(info.config.get("model_type") or "")
     tokens, pixels = _items(info.config, model_type, vision)
+    images = _in_one_item(info, request, tokens)
+    tokens, pixels = tokens * images, pixels * images
     budget = max(batch.tokens, tokens)
     items = max(1, budget // tokens)
     kept = int(items * (tokens * arch.hidden + pixels) * dtype_bytes)

@@ -578,7 +578,7 @@ FLAGS = Step(
             "limit_videos",
             N_("Videos in one request"),
             "int",
-            N_("At most so many. 0 turns video off: the profiling run at start then needs far less memory."),
+            N_("At most so many. 0 turns video off: with a long context some models then start with far less memory."),
             minimum=0,
             maximum=999,
             when=_has_video,

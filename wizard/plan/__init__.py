@@ -450,7 +450,7 @@ def _intent(draft: Draft, info: ModelInfo, lora: bool) -> Intent:
     found = bool(adapters_for(draft.session, info))
     reason = {
         "lora": _("adapters for this model were found") if found else _("LoRA adapters are named"),
-        "image_only": _("the model sees; without video the start needs far less memory"),
+        "image_only": _("the model sees; without video no room is made for one at the start"),
         "embedding": _("the model makes vectors"),
     }.get(proposed.key, _("the most common use"))
     picked = draft.decide("intent", proposed.key, reason, source="detected", accept=accept)

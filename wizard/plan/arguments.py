@@ -344,7 +344,7 @@ def _limits(command: Command, draft: Draft, info: ModelInfo, rest: Mapping[str, 
     if not limits:
         return
     if limits.get("video") == 0 and limits.get("image"):
-        reason = _("no video: the profiling run at start does not reserve memory for one")
+        reason = _("no video: the profiling run at start makes no room for one")
     elif all(v == 0 for v in limits.values()):
         reason = _("text only: the memory for images and video is freed")
     else:

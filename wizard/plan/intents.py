@@ -44,7 +44,7 @@ INTENTS: tuple[Intent, ...] = (
     Intent(
         "image_only",
         N_("Images only"),
-        N_("no video: the start needs far less memory"),
+        N_("pictures in the prompt, and no video"),
         16384,
         8,
         images=4,
