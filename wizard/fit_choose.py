@@ -76,7 +76,6 @@ OFFLOADS_GIB = (2, 4, 8, 12, 16, 24, 32)
 MOST_OFFLOADED = 0.4  # of the weights: beyond it nobody waits for an answer
 OFFLOAD_ON_WSL_SINCE = (0, 30)  # before, offloading needs pinned memory, which vLLM turns off on WSL
 FEWER = (128, 64, 32, 16, 8, 4, 2, 1)
-LENGTHS = (1_048_576, 524_288, 262_144, 131_072, 98_304, 65_536, 49_152, 40_960, 32_768, 24_576, 16_384, 12_288, 8_192, 6_144, 4_096, 2_048, 1_024)
 
 
 # --- single choices ------------------------------------------------------------------------------------------
@@ -141,6 +140,10 @@ def ways_out(
         if way.kind not in kinds:
             kinds.add(way.kind)
             out.append(way)
+    # The answer to "so many tokens fit" is to take so many: it is never cut off.
+    shorter = next((way for way in out[most:] if way.kind == "shorter"), None)
+    if shorter is not None:
+        out = [*out[: most - 1], shorter]
     return tuple(out[:most]) or tuple(_by_weights(info, request, result, variants))[:most]
 
 
@@ -179,7 +182,7 @@ def _candidates(
         if tried is not None:
             return tried, asked
         longest = fit(model, changed, measured(changed, model)).max_model_len_that_fits or 0
-        length = next((n for n in LENGTHS if n <= longest), 0)
+        length = round_length(longest)
         if length < min(LEAST_LENGTH, asked):
             return None
         tried = works(replace(changed, max_model_len=length), model)
@@ -205,7 +208,7 @@ def _changes(
     at_some_length: _AtSomeLength, asked: int, ram_free_bytes: int | None,
 ) -> Iterator[tuple[float, WayOut]]:  # fmt: skip
     longest = result.max_model_len_that_fits or 0
-    length = next((n for n in LENGTHS if n <= longest), 0)
+    length = round_length(longest)
     if asked and LEAST_LENGTH <= length < asked and works(replace(request, max_model_len=length)):
         distance = 1.0 if length * 2 >= asked or length >= COMFORTABLE_LENGTH else 3.0
         yield distance, WayOut("shorter", _("a context of {n} tokens instead of {asked}").format(n=length, asked=asked), {"max_model_len": str(length)})
@@ -236,6 +239,8 @@ def _changes(
         if variant.weight_bytes and info.weight_bytes and variant.weight_bytes >= info.weight_bytes * 0.95:
             continue
         hit = at_some_length(request, variant)
+        if hit is None and variant.is_local:
+            yield from _with_a_part_in_ram(request, variant, at_some_length, asked, ram_free_bytes)
         if hit is not None:
             size = (variant.weight_bytes or 0) / GIB
             if variant.is_local:
@@ -275,6 +280,28 @@ def _changes(
             if hit is not None:
                 yield 9.0, _with_length("offload", _("{gib} GiB of the weights kept in RAM, the last resort: answers come much slower").format(gib=gib), {"cpu_offload_gb": str(gib)}, hit[1], asked)
                 break
+
+
+def _with_a_part_in_ram(
+    request: FitRequest, variant: ModelInfo, at_some_length: _AtSomeLength, asked: int, ram_free_bytes: int | None
+) -> Iterator[tuple[float, WayOut]]:  # fmt: skip
+    """A checkpoint that lies on this machine and fits as a plan would serve it: with a small part of it in RAM."""
+    if request.cpu or request.cpu_offload_bytes or not ram_free_bytes or not offload_works(request):
+        return
+    on_each = layout_of(request).gpus
+    for gib in OFFLOADS_GIB:
+        if gib * GIB * on_each > min(ram_free_bytes * 0.8, (variant.weight_bytes or 0) * MOST_OFFLOADED):
+            return
+        hit = at_some_length(replace(request, cpu_offload_bytes=gib * GIB), variant)
+        if hit is None:
+            continue
+        text = _("{name}, which lies on this machine ({size:.1f} GiB, {quant}), with {gib} GiB of it kept in RAM: answers come much slower").format(
+            name=variant.source, size=(variant.weight_bytes or 0) / GIB, gib=gib,
+            quant=quant_words(variant.quant_detail or variant.quantization or _("unquantized")),
+        )  # fmt: skip
+        # Before a model of another size is loaded down, and before more GPUs are bought.
+        yield 2.4, _with_length("variant_offload", text, {"model": variant.source, "cpu_offload_gb": str(gib)}, hit[1], asked)
+        return
 
 
 def four_bit_variant(info: ModelInfo) -> ModelInfo | None:

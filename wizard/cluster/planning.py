@@ -258,7 +258,7 @@ def _way_replicas(shape: _Shape, alone: Sized) -> tuple[Way, Sized]:
     if shape.one.model is None or not shape.gpus:
         words = _("two servers on one processor only share its memory bandwidth: one with more requests at once does better")
         return Way(REPLICAS, title, False, words if shape.one.model is not None else _first_blocker(shape.one), alone, 1, needs), alone
-    against = docker_objection(shape.session.machine, shape.one.device)
+    against = docker_objection(shape.session.machine, shape.one.device) or shape.one.docker_lacks or None
     if against is not None:
         return Way(REPLICAS, title, False, against, alone, 1, needs), alone
     entry = _smallest(shape, shape.gpus // 2 if shape.copies is None else shape.gpus // shape.copies)

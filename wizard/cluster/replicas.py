@@ -71,7 +71,7 @@ def _server(cluster: ClusterPlan, name: str, share: tuple[int, ...], before: lis
     if plan.device == "amd" and share:
         environment["HIP_VISIBLE_DEVICES"] = ",".join(str(i) for i in share)
     service: dict[str, Any] = {
-        "image": plan.image_reference,
+        "image": plan.compose_image or plan.image_reference,
         "container_name": f"{container_name(plan)}-{name.removeprefix('vllm-')}",
         "command": noted_words(image_arguments(plan), reasons),
     }

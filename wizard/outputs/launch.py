@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from wizard.i18n import _, labelled
+from wizard.i18n import _, bracketed, labelled
 from wizard.models.move_place import move_words
 from wizard.outputs.command import container_environment, image_arguments, port_binding, version_of
 from wizard.outputs.compose import container_name
@@ -42,6 +42,13 @@ def _as_answered(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 
+def _served_from(plan: Plan, answer: object) -> str:
+    """The model as the script serves it, which after a copy is another folder than the one that was chosen."""
+    if plan.move is None or not plan.move.wanted or plan.host_model_path is None:
+        return str(answer)
+    return bracketed(plan.host_model_path, _("copied from {path}").format(path=plan.move.source))
+
+
 def _head(plan: Plan) -> list[str]:
     assert plan.release is not None
     out = ["#!/usr/bin/env bash"]
@@ -61,7 +68,8 @@ def _head(plan: Plan) -> list[str]:
             and decision.reason
             and decision.value is not None
         ):
-            out += wrap_comment(labelled(f"{decision.key} = {_as_answered(decision.value)}", decision.reason), prefix="#   ")
+            value = _served_from(plan, decision.value) if decision.key == "model" else _as_answered(decision.value)
+            out += wrap_comment(labelled(f"{decision.key} = {value}", decision.reason), prefix="#   ")
     for warning in plan.warnings:
         out += wrap_comment(_("Note: {title}").format(title=warning.title), prefix="#   ")
     out += ["", "set -euo pipefail", ""]
