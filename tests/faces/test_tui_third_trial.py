@@ -172,3 +172,15 @@ async def test_what_is_made_ahead_comes_to_rest_also_with_a_wrong_value_in_a_ste
             await pilot.pause(0.05)
             rested += ahead._timer is None and not ahead.lock.locked()
         assert rested == 10
+
+
+async def test_what_is_told_for_a_moment_does_not_cover_the_buttons() -> None:
+    from textual.widgets._toast import Toast
+
+    app = fake_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(app, pilot)
+        app.notify("A few words that take their time to be read.", timeout=30)
+        await until(pilot, lambda: bool(app.screen.query(Toast)) and app.screen.query_one(Toast).region.height > 0)
+        await pilot.pause()
+        assert not app.screen.query_one(Toast).region.overlaps(app.walk_screen.query_one("#next").region)
