@@ -178,7 +178,7 @@ async def test_what_is_told_for_a_moment_does_not_cover_the_buttons() -> None:
     from textual.widgets._toast import Toast
 
     app = fake_app()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await ready(app, pilot)
         app.notify("A few words that take their time to be read.", timeout=30)
         await until(pilot, lambda: bool(app.screen.query(Toast)) and app.screen.query_one(Toast).region.height > 0)
