@@ -627,10 +627,13 @@ class WhereView(StepView):
     def show(self, walk: Walk) -> None:
         super().show(walk)
         if not self.display or walk.plan is None or walk.plan is self._priced:
-            return
+            return  # made ahead, it is priced once someone comes here
         self._priced = plan = walk.plan
         self.query_one("#where-ways", Panel).put(Content.styled(_("Working out what each way costs") + glyphs_of(self).ellipsis, DIM))
         self.run_worker(lambda: self._price(plan), thread=True, exclusive=True, group="ways")
+
+    def stands(self, walk: Walk) -> bool:
+        return super().stands(walk) and (not self.display or self._priced is walk.plan)
 
     def _price(self, plan: Plan) -> None:
         from wizard.errors import WizardError
