@@ -155,3 +155,38 @@ def test_a_folder_s_name_is_one_word_of_the_command(name: str) -> None:
     made = filled(["ls -la MODEL_FOLDER"], "/" + name)[0]
     if "MODEL_FOLDER" not in made and "snapshots" not in made:
         assert shlex.split(made) == ["ls", "-la", "/" + name]
+
+
+TOO_FEW_BLOCKS = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine."
+COMMAND = "$ vllm serve /home/user/m --kv-cache-memory-bytes 1M"
+NAMESPACE = "INFO 11-05 03:10:00 [api_server.py:1] args: Namespace(model='/home/user/m', kv_cache_memory_bytes=1048576, port=8000)"
+
+
+@pytest.mark.parametrize("failure", [TOO_LONG, TOO_FEW_BLOCKS])
+@pytest.mark.parametrize(
+    "text",
+    [
+        log("/home/user/m", "{failure}", arguments=", 'kv_cache_memory_bytes': 1048576"),
+        f"{COMMAND}\n{BANNER}\n{{failure}}",
+        f"{BANNER}\n{NAMESPACE}\n{{failure}}",
+    ],
+)
+def test_a_cache_whose_size_was_set_by_hand_is_set_free_first(text: str, failure: str) -> None:
+    found = told(text.replace("{failure}", failure))
+    fixes = found.findings[0].fixes
+    assert fixes[0].flags == {"--kv-cache-memory-bytes": None}
+    assert "--kv-cache-memory-bytes" in fixes[0].summary
+    # what the flag overrides is no cure while it stands
+    assert shares(found) == []
+    assert not any(fix.env for fix in fixes)
+
+
+def test_a_number_of_blocks_that_was_set_by_hand_is_set_free_first() -> None:
+    found = told(log("/home/user/m", TOO_LONG, arguments=", 'num_gpu_blocks_override': 64"))
+    assert found.findings[0].fixes[0].flags == {"--num-gpu-blocks-override": None}
+
+
+@pytest.mark.parametrize("more", ["", ", 'kv_cache_memory_bytes': None"])
+def test_a_flag_that_was_not_given_is_not_spoken_of(more: str) -> None:
+    for name in (log("/home/user/m", TOO_LONG, arguments=more), f"{NAMESPACE.replace('1048576', 'None')}\n{TOO_LONG}"):
+        assert not any("--kv-cache-memory-bytes" in fix.flags for fix in told(name).findings[0].fixes)

@@ -215,6 +215,8 @@ class Case:
         """Whether a rule's condition is known to hold; "!x": is not known to hold."""
         if fact.startswith("!"):
             return not self.holds(fact[1:])
+        if fact.startswith("given:"):
+            return self.run.given(fact[6:])
         if fact == "wsl":
             return self.wsl is True
         if fact == "docker":

@@ -274,6 +274,19 @@ class Run:
             self._arguments = {m[1]: m[2].strip("'\" ") for m in _FLAG.compiled.finditer(line)}
         return self._arguments
 
+    def given(self, name: str) -> bool:
+        """Whether the option ``name`` (its dest) was given with a value: by the log's arguments, or its command."""
+        if self.arguments.get(name, "None") != "None":
+            return True
+        import re  # a log whose rules ask for nothing of the kind is read without it
+
+        spelt = f"{name}|{name.replace('_', '-')}"
+        if self.command is not None and re.search(rf"--(?:{spelt})(?=[ =])", self.command):
+            return True
+        at = self.text.find("args: Namespace(")
+        line = self.text[at:].split("\n", 1)[0] if at >= 0 else ""
+        return re.search(rf"[( ]{name}=(?!None\b)", line) is not None
+
     @property
     def cpu(self) -> bool:
         """Whether vLLM ran on the processor alone."""
