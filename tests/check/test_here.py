@@ -78,3 +78,35 @@ def test_a_fault_of_the_release_on_such_a_machine_is_in_the_headline(small_card:
 )
 def test_the_headline_follows_from_what_is_said_below(more: list[str], state: str) -> None:
     assert state in lines_of(check_words(["vllm", "serve", "m", *more], "0.33.0"))[0]
+
+
+def written(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> tuple[list[str], str]:
+    from wizard.__main__ import main
+
+    path = tmp_path / "s.sh"
+    path.write_text(f"#!/bin/bash\n{command}\n")
+    main(["check", "--write", "--release", "0.33.0", str(path)])
+    return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()], path.read_text()
+
+
+def test_a_repair_says_what_was_then_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines, text = written(tmp_path, capsys, "vllm serve m --swap-space 4")
+    assert "swap-space" not in text
+    was = next(i for i, line in enumerate(lines) if line == "As it was, vLLM 0.33.0 would refuse it.")
+    repaired = next(i for i, line in enumerate(lines) if line.endswith("s.sh was repaired."))
+    now = next(i for i, line in enumerate(lines) if line == "As it is now, vLLM 0.33.0 would start with it.")
+    assert was < repaired < now
+    assert any(line.startswith("Before: ") for line in lines[repaired:now])
+
+
+def test_a_repair_that_does_not_set_everything_right_says_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines, _text = written(tmp_path, capsys, "vllm serve m --swap-space 4 --enable-log-outputs")
+    now = next(i for i, line in enumerate(lines) if line.startswith("As it is now, "))
+    assert "does not start" in lines[now]
+    assert any(line.startswith("--enable-log-outputs: ") for line in lines[now:])
+
+
+def test_what_is_right_is_not_said_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines, _text = written(tmp_path, capsys, "vllm serve m")
+    assert not any(line.startswith("As it") for line in lines)
+    assert any(line.endswith("s.sh stays as it is.") for line in lines)

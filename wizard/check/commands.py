@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,7 @@ def run(args: argparse.Namespace | list[str]) -> int:
     if not words:
         raise BadInput(_("Give a file, - for standard input, or a command after --."))
     path = _as_file(words)
+    told: list[str] = []
     if path is None:
         if chosen.write:
             raise BadInput(_("--write needs a file."))
@@ -78,14 +79,19 @@ def run(args: argparse.Namespace | list[str]) -> int:
         if chosen.write:
             if path == "-":
                 raise BadInput(_("--write needs a file, not standard input."))
-            report.notes += _write(path, raw, report, quiet=as_json)
+            told = _write(path, raw, report, quiet=as_json)
+            report.notes += told
+    after: Report | None = None
+    if chosen.write and path is not None and report.repaired not in (None, report.original):
+        after = check_text(str(report.repaired), path, chosen.release, machine)
     if as_json:
         print(json.dumps(report_json(report), indent=1, ensure_ascii=False))
+    elif after is not None:
+        _print_repair(report, after, told)
     else:
         _print(report)
-    if chosen.write and path is not None and report.repaired not in (None, report.original):
-        # What counts is the file as it stands now.
-        report = check_text(str(report.repaired), path, chosen.release, machine)
+    if after is not None:
+        report = after  # what counts is the file as it stands now
     return 0 if _is_clean(report) else 1
 
 
@@ -369,11 +375,12 @@ def place_words(problem: ArgProblem, verdict: Verdict) -> str:
     return problem.flag
 
 
-def lines_of(report: Report) -> list[str]:
-    """The report for people, a line at a time (the TUI shows the same)."""
+def lines_of(report: Report, heading: str | None = None) -> list[str]:
+    """The report for people, a line at a time (the TUI shows the same). ``heading`` has {version} and {state}."""
+    heading = heading or _("vLLM {version} {state}.")
     lines = list(report.notes)
     for verdict in report.verdicts:
-        lines.append(_("vLLM {version} {state}.").format(version=verdict.release.version, state=_state(verdict)))
+        lines.append(heading.format(version=verdict.release.version, state=_state(verdict)))
         for problem in verdict.problems:
             lines.append(f"  {place_words(problem, verdict)}: " + sentences(stopped(kind_words(problem.kind)), problem.message))
             if problem.replacement and problem.replacement not in problem.message:
@@ -392,6 +399,15 @@ def _state(verdict: Verdict) -> str:
         "doubtful": _("takes it, and may then not start"),
         "starts": _("would start with it"),
     }[verdict.outcome]
+
+
+def _print_repair(was: Report, now: Report, told: list[str]) -> None:
+    """A file that was repaired: what was, what was done (``told``, the last of the notes), what is."""
+    notes = was.notes[: len(was.notes) - len(told)]
+    for line in lines_of(replace(was, notes=notes), heading=_("As it was, vLLM {version} {state}.")):
+        print(line)
+    for line in (*told, *lines_of(replace(now, notes=[]), heading=_("As it is now, vLLM {version} {state}."))):
+        print(line)
 
 
 def _print(report: Report) -> None:
