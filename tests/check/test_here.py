@@ -80,12 +80,12 @@ def test_the_headline_follows_from_what_is_said_below(more: list[str], state: st
     assert state in lines_of(check_words(["vllm", "serve", "m", *more], "0.33.0"))[0]
 
 
-def written(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> tuple[list[str], str]:
+def written(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, *more: str) -> tuple[list[str], str]:
     from wizard.__main__ import main
 
     path = tmp_path / "s.sh"
     path.write_text(f"#!/bin/bash\n{command}\n")
-    main(["check", "--write", "--release", "0.33.0", str(path)])
+    main(["check", "--write", "--release", "0.33.0", *more, str(path)])
     return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()], path.read_text()
 
 
@@ -100,10 +100,10 @@ def test_a_repair_says_what_was_then_what_is(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_repair_that_does_not_set_everything_right_says_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines, _text = written(tmp_path, capsys, "vllm serve m --swap-space 4 --enable-log-outputs")
+    lines, _text = written(tmp_path, capsys, f"vllm serve {LARGE} --swap-space 4 --gpu-memory-utilization 0.86", "--here", "--machine", str(MACHINES / "wsl2-rtx3060-model-on-d"))
     now = next(i for i, line in enumerate(lines) if line.startswith("As it is now, "))
     assert "does not start" in lines[now]
-    assert any(line.startswith("--enable-log-outputs: ") for line in lines[now:])
+    assert any(line.startswith(LARGE) and "16.6 GiB" in line for line in lines[now:])
 
 
 def test_what_is_right_is_not_said_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
