@@ -150,3 +150,15 @@ def test_a_link_and_a_read_only_file_are_named_before_they_are_written(tmp_path:
     # Nothing is said of what stays as it is.
     apply.write(changes)
     assert [c.notes for c in apply.prepare([c.spec for c in changes], out)] == [(), (), ()]
+
+
+@pytest.mark.parametrize(("beside", "told"), [(["launch.sh", ".wslconfig"], True), ([".wslconfig"], False), (["launch.sh"], False)])
+def test_undo_says_how_windows_gets_its_own_file_back(
+    beside: list[str], told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    apply.write(apply.prepare([FileSpec(name, b"x\n") for name in beside], tmp_path / "out"))
+    assert main(["undo"]) == 0
+    out = capsys.readouterr().out
+    assert ("Move-Item -Force -LiteralPath ($f + '.before-vllm') -Destination $f" in out) is told
+    assert ("not touched" in out) is told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_an_unknown_profile_is_said_with_the_way_by_hand() -> None:
     with pytest.raises(WizardError, match="interop is off") as caught:
         to_filespec(machine, advice(), "/home/ann/out", apply=True)
     assert "Copy-Item" in str(caught.value)
-    assert "Get-Content" in hand_copy(machine, "/home/ann/out").note
+    assert "could not be read" in hand_copy(machine, "/home/ann/out").note
     assert "no .wslconfig yet" in hand_copy(wsl_machine(), "/home/ann/out").note
     assert "your own file" in hand_copy(wsl_machine(wslconfig_bytes=OWN), "/home/ann/out").note
 
@@ -76,6 +77,32 @@ def test_the_line_for_powershell(folder: str, source: str) -> None:
     assert f"-LiteralPath {source} " in copy.line
     assert "\n" not in copy.line
     assert "ann" not in copy.line.replace(source, "")  # Windows is asked for the profile
+
+
+@pytest.mark.parametrize(
+    "wsl", [{"wslconfig_path": None, "windows_profile": unknown("interop is off")}, {"wslconfig_unread": True}], ids=["no profile", "unread"]
+)
+def test_a_file_that_could_not_be_read_is_never_replaced(wsl: dict[str, Any]) -> None:
+    copy = hand_copy(wsl_machine(**wsl), "/home/ann/out")
+    there, sep, none = copy.line.partition("} else {")
+    assert sep
+    assert there.startswith("$f = (Join-Path $env:USERPROFILE '.wslconfig'); if (Test-Path -LiteralPath $f) {")
+    assert "Copy-Item" not in there
+    assert "left as it is" in there
+    assert "Get-Content -LiteralPath '\\\\wsl.localhost\\Ubuntu\\home\\ann\\out\\.wslconfig'" in there
+    assert "Copy-Item -LiteralPath" in none
+    assert "before-vllm" not in copy.line + copy.note
+    assert "Remove-Item" in copy.note
+
+
+@pytest.mark.parametrize("own", [OWN, None])
+def test_the_backup_is_the_file_before_the_first_copy_and_comes_back(own: bytes | None) -> None:
+    copy = hand_copy(wsl_machine(wslconfig_bytes=own), "/home/ann/out")
+    assert "-not (Test-Path -LiteralPath ($f + '.before-vllm'))" in copy.line
+    assert "To take it back one day:" in copy.note
+    back = copy.note.partition("To take it back one day:")[2]
+    assert "Move-Item -Force -LiteralPath ($f + '.before-vllm') -Destination $f" in back
+    assert ("Remove-Item" in back) is (own is None)
 
 
 def test_the_line_without_a_known_distro_asks_wslpath() -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard import columns
@@ -449,7 +450,20 @@ def undo(args: argparse.Namespace) -> int:
         print(f"  {columns.pad(words[item.action], 10)} {item.path}")
         if item.kept:
             print("  " + _("its last content is kept in {path}").format(path=item.kept))
+    if any(_proposes_wslconfig(r) for r in receipts):
+        from wizard.outputs.wslconfig.deliver import taking_back_line
+
+        told = _("The .wslconfig in your Windows profile is not touched. If you put the proposal there, this line in PowerShell on Windows brings back the one before it; if there was none, delete it:")
+        print(printable(writing.wrapped(told)))
+        print("  " + taking_back_line())
     return 0
+
+
+def _proposes_wslconfig(receipt: Receipt) -> bool:
+    """Whether a proposal was written, beside the other files; the user's own lies alone in the profile."""
+    paths = [Path(f.path) for f in receipt.files]
+    folders = [path.parent for path in paths]
+    return any(path.name == ".wslconfig" and folders.count(path.parent) > 1 for path in paths)
 
 
 def _can_ask_without_json(args: argparse.Namespace) -> bool:

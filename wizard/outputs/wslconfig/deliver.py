@@ -20,6 +20,7 @@ from wizard.wsl_grammar import Entry
 
 NAME = ".wslconfig"
 _PROFILE_FILE = "(Join-Path $env:USERPROFILE '.wslconfig')"
+_BEFORE = "($f + '.before-vllm')"
 
 # Linux keeps a part of the VM's memory for itself before MemTotal is counted: 2 to 4 % were seen.
 _KERNEL_SHARE, _KERNEL_BYTES = 0.06, GIB // 4
@@ -70,7 +71,8 @@ def reasons_of(plan: Plan) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class HandCopy:
-    """Copying the proposal by hand: one line for PowerShell (no administrator), and what to look at before."""
+    """Copying the proposal by hand: one line for PowerShell (no administrator), and what to know of it: what it does
+    to a file that is there, and the line that takes it back."""
 
     line: str
     note: str
@@ -79,24 +81,34 @@ class HandCopy:
 def hand_copy(machine: Machine, out_dir: str) -> HandCopy:
     """How a proposal that lies in ``out_dir`` (absolute, as this machine says it) gets into the Windows profile.
 
-    The line asks Windows for the profile itself, so no user name stands in it; an existing file is kept as
-    ``.wslconfig.before-vllm``.
+    The line asks Windows for the profile itself, so no user name stands in it. An existing file is kept as
+    ``.wslconfig.before-vllm`` the first time; one that could not be read is never replaced, since the proposal does
+    not hold its lines.
     """
     source = _source(machine, out_dir)
-    line = (
-        f"$f = {_PROFILE_FILE}; if (Test-Path -LiteralPath $f) {{ Copy-Item -LiteralPath $f -Destination ($f + '.before-vllm') }}; "
-        f"Copy-Item -LiteralPath {source} -Destination $f"
-    )
+    copy = f"Copy-Item -LiteralPath {source} -Destination $f"
+    first = f"(Test-Path -LiteralPath $f) -and -not (Test-Path -LiteralPath {_BEFORE})"
+    line = f"$f = {_PROFILE_FILE}; if ({first}) {{ Copy-Item -LiteralPath $f -Destination {_BEFORE} }}; {copy}"
+    back = taking_back_line()
     wsl = machine.wsl
     if wsl is not None and wsl.wslconfig_path is not None and wsl.wslconfig_bytes is None and not wsl.wslconfig_unread:
-        note = _("You have no .wslconfig yet.")
+        note, back = _("You have no .wslconfig yet."), f"{back} else {{ Remove-Item -LiteralPath $f }}"
     elif wsl is not None and wsl.wslconfig_bytes is not None:
         note = _("The proposal is your own file with only the needed lines changed.")
     else:
-        note = _(
-            "Your own .wslconfig could not be read from here, so the proposal holds only our lines: if you have one already (Get-Content $env:USERPROFILE\\.wslconfig shows it), put the lines into it instead of copying."
+        told = _("You have a .wslconfig already: it is left as it is. Put these lines into it, each below the heading that stands above it here:")
+        line = f"$f = {_PROFILE_FILE}; if (Test-Path -LiteralPath $f) {{ Write-Host {powershell_string(told)}; Get-Content -LiteralPath {source} }} else {{ {copy} }}"
+        note = sentences(
+            _("Your own .wslconfig could not be read from here, so the proposal holds only our lines. If you have one already, the line leaves it as it is and shows what to put into it."),
+            _("If it was put there by this line, this takes it back one day: {line}").format(line=f"Remove-Item -LiteralPath {_PROFILE_FILE}"),
         )
-    return HandCopy(line, note)
+        return HandCopy(line, note)
+    return HandCopy(line, sentences(note, _("To take it back one day: {lines}").format(lines=back)))
+
+
+def taking_back_line() -> str:
+    """A line for PowerShell that brings back the .wslconfig that lay in the profile before the proposal, if one did."""
+    return f"$f = {_PROFILE_FILE}; if (Test-Path -LiteralPath {_BEFORE}) {{ Move-Item -Force -LiteralPath {_BEFORE} -Destination $f }}"
 
 
 def _source(machine: Machine, out_dir: str) -> str:
