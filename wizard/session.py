@@ -71,7 +71,7 @@ class Answers:
         return self._replace(layer, {**{k: v for k, v in self.layer(layer).items() if k != key}, key: value})
 
     def with_values(self, values: Mapping[str, Value], layer: Layer) -> Answers:
-        return self._replace(layer, {**self.layer(layer), **values})
+        return self._replace(layer, {**{k: v for k, v in self.layer(layer).items() if k not in values}, **values})
 
     def without(self, key: str) -> Answers:
         """Forget the answer in every layer: the plan decides again."""
