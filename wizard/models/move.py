@@ -554,6 +554,18 @@ def _status_of(work_dir: str, dst: str) -> MoveStatus:
     )
 
 
+def stopped_at(src: str, dst: str) -> tuple[int, int] | None:
+    """(bytes proven, bytes in all) of a copy from ``src`` to ``dst`` that was begun, stopped, and can go on; None
+    where there is none. Never raises."""
+    try:
+        known = status(dst)
+    except (OSError, ValueError):
+        return None
+    if known.state is not MoveState.PARTIAL or known.running or os.path.realpath(src) != os.path.realpath(known.src):
+        return None
+    return known.bytes_done, known.bytes_total
+
+
 def pending_moves(home: str | None = None, env: Mapping[str, str] | None = None) -> tuple[MoveStatus, ...]:
     """Moves that were begun and not finished, in the usual places and wherever this user began one."""
     found = []

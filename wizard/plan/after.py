@@ -68,6 +68,16 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def being_copied() -> Step:
+    """In place of the step that copies the model, while that goes on."""
+    return Step(
+        _("The model is being copied: wait until that is done"),
+        (),
+        consequence=_("If the wizard is left before, it says how to go on copying."),
+        key=MOVE_MODEL,
+    )
+
+
 def _where_to_try(plan: Plan) -> str:
     """Which terminal reaches the server."""
     if not plan.machine.in_container:

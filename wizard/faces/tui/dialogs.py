@@ -136,10 +136,11 @@ class Ask(Dialog[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("left", "focus_previous", show=False), Binding("right", "focus_next", show=False)]
 
-    def __init__(self, title: str, body: Content, yes: str, no: str) -> None:
+    def __init__(self, title: str, body: Content, yes: str, no: str, *, stays: bool = False) -> None:
+        """``stays``: Esc is neither of the two (None), where the second goes on."""
         super().__init__()
         self.title_text = title
-        self._content, self._yes, self._no = body, yes, no
+        self._content, self._yes, self._no, self._stays = body, yes, no, stays
 
     def body(self) -> Iterator[Widget]:
         yield Static(self._content, classes="block")
@@ -153,7 +154,7 @@ class Ask(Dialog[bool]):
         self.dismiss(event.button.id == "yes")
 
     def action_leave(self) -> None:
-        self.dismiss(False)
+        self.dismiss(None if self._stays else False)
 
     def action_focus_previous(self) -> None:
         self.focus_previous()

@@ -10,6 +10,8 @@ from wizard.faces.tui.text import TEXT, content
 from wizard.faces.tui.views import MoveView
 from wizard.i18n import _, clauses
 from wizard.program import spelt
+from wizard.session import THIS_MACHINE
+from wizard.steps import MOVE
 
 if TYPE_CHECKING:
     from wizard.apply import Change
@@ -45,7 +47,7 @@ def start(wizard: Wizard, view: MoveView) -> None:
     plan = wizard.walk.plan
     if plan is None or plan.move is None or view.state in ("running", "preparing"):
         return
-    view.state, view.message = "preparing", ""
+    view.state, view.message, view.job, view.there = "preparing", "", view.job_of(plan), None
     view.draw()
     machine, source, destination = plan.machine, plan.move.source, plan.move.destination
 
@@ -74,6 +76,25 @@ def start(wizard: Wizard, view: MoveView) -> None:
         wizard.app.call_from_thread(_ended, wizard, "done" if proven else "cancelled", clauses(result.warnings))
 
     wizard.app.run_worker(work, thread=True, group="move", exclusive=True)
+
+
+def tell_of_stopped(wizard: Wizard) -> None:
+    """Say once that a copy of the plan's model was stopped in an earlier walk."""
+    from wizard.models.move import stopped_at
+
+    plan = wizard.walk.plan
+    if plan is None or plan.move is None or not plan.move.wanted or plan.machine.name not in (THIS_MACHINE, ""):
+        return
+    job = (plan.move.source, plan.move.destination)
+    if job == wizard.told_stopped:
+        return
+    wizard.told_stopped = job
+    view = _view(wizard)
+    there = None if view is not None and view.job == job and view.state != "idle" else stopped_at(*job)
+    if there is not None:
+        share = there[0] / there[1] if there[1] else 0.0
+        told = _("The copy of the model was stopped at {share:.0%}. “Go on copying” on the step “{step}” takes it up again.")
+        wizard.app.notify(told.format(share=share, step=_(MOVE.title)), timeout=8)
 
 
 def offer_switch(wizard: Wizard, move_plan: MovePlan) -> None:

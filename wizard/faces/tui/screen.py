@@ -276,6 +276,7 @@ class WalkScreen(Screen[None]):
         """Tell a view what it shows besides the plan."""
         if isinstance(view, ReviewView):
             view.moved = self.wizard.moved()
+            view.copying = self.wizard.copies()
             view.may_start = self.wizard.may_start()
             view.may_apply = self.wizard.may_apply_wslconfig()
             found = self._found_that_holds()
@@ -520,7 +521,8 @@ class WalkScreen(Screen[None]):
         plan = self.walk.plan
         if not isinstance(view, MoveView) or plan is None or plan.move is None:
             return False
-        if not plan.move.wanted or view.asked or view.state != "idle":
+        job = view.job_of(plan)
+        if not plan.move.wanted or view.asked == job or view.under_way or (view.job == job and view.state != "idle"):
             return False
         from wizard.faces.tui.dialogs import Ask
 
@@ -532,11 +534,14 @@ class WalkScreen(Screen[None]):
         ]
 
         async def answered(yes: bool | None) -> None:
+            if yes is None:
+                return  # Esc: neither
+            view.asked = job
             if yes:
                 self.wizard.move_button("start")
             await self.action_next()
 
-        self.app.push_screen(Ask(_("Copy the model now?"), content(parts), _("Copy now"), _("Later")), answered)
+        self.app.push_screen(Ask(_("Copy the model now?"), content(parts), _("Copy now"), _("Later"), stays=True), answered)
         return True
 
     def _unfit(self, view: StepView | None) -> bool:

@@ -25,6 +25,7 @@ from wizard.i18n import N_, _, clauses, listed, ngettext
 from wizard.models.move_place import about_seconds
 from wizard.models.words import origin_words, quant_words
 from wizard.program import spelt
+from wizard.session import THIS_MACHINE
 from wizard.steps import Step, nothing_runs_here
 
 if TYPE_CHECKING:
@@ -536,7 +537,11 @@ class MoveView(StepView):
         self.progress: Any = None
         self.state = "idle"  # idle, preparing, running, paused, done, cancelled, failed
         self.message = ""
-        self.asked = False  # whether the copy was offered on the way to the next step
+        self.job: tuple[str, str] | None = None  # (from, to) of the copy that ``state`` and ``progress`` speak of
+        self.asked: tuple[str, str] | None = None  # the copy that was offered on the way to the next step
+        self.there: tuple[int, int] | None = None  # (bytes that an earlier, stopped copy left, bytes in all)
+        self.played = False  # a recorded machine: the copy is only played
+        self._looked: tuple[str, str] | None = None  # what ``there`` speaks of
 
     def above(self) -> Iterator[Widget]:
         yield Panel(id="move-about", classes="block")
@@ -549,12 +554,41 @@ class MoveView(StepView):
     def own_state(self) -> tuple[object, ...]:
         return self.state, self.message  # (the progress is drawn as it comes)
 
+    @staticmethod
+    def job_of(plan: Plan | None) -> tuple[str, str] | None:
+        """The copy that ``plan`` asks for."""
+        return (plan.move.source, plan.move.destination) if plan is not None and plan.move is not None else None
+
+    @property
+    def under_way(self) -> bool:
+        return self.state in ("preparing", "running", "paused")
+
+    def copies(self, plan: Plan | None) -> bool:
+        """Whether just the copy that ``plan`` asks for is under way."""
+        return self.under_way and self.job == self.job_of(plan)
+
+    def has_copied(self, plan: Plan | None) -> bool:
+        """Whether it was made and proven."""
+        return self.state == "done" and self.job == self.job_of(plan)
+
+    def _take_job(self, plan: Plan) -> None:
+        """Forget how the copy of another model ended, and look for what an earlier one left."""
+        from wizard.models.move import stopped_at
+
+        wanted = self.job_of(plan)
+        if self.job != wanted and not self.under_way:
+            self.state, self.message, self.progress, self.job = "idle", "", None, wanted
+        self.played = plan.machine.name not in (THIS_MACHINE, "")
+        if self._looked != wanted and wanted is not None:
+            self._looked, self.there = wanted, None if self.played else stopped_at(*wanted)
+
     def show(self, walk: Walk) -> None:
         super().show(walk)
         plan = walk.plan
         if plan is None or plan.move is None:
             return
         hint = plan.move
+        self._take_job(plan)
         glyphs = glyphs_of(self)
         rows = [
             (_("From"), hint.source),
@@ -572,7 +606,7 @@ class MoveView(StepView):
         start, pause, cancel = (self.query_one(f"#move-{n}", PushButton) for n in ("start", "pause", "cancel"))
         self.query_one("#move-buttons").display = wanted
         start.display = self.state in ("idle", "cancelled", "failed")
-        start.rename(_("Copy now") if self.state == "idle" else _("Go on copying"))
+        start.rename(_("Copy now") if self.state == "idle" and self.there is None else _("Go on copying"))
         pause.display = self.state in ("running", "paused")
         pause.rename(_("Pause") if self.state == "running" else _("Go on"))
         cancel.display = self.state in ("running", "paused", "preparing")
@@ -594,13 +628,20 @@ def move_content(view: MoveView, glyphs: Glyphs, width: int) -> Content:
             told.append(_("{time} left").format(time=text.duration(p.eta_s)))
         told.append(_("file {n} of {total}").format(n=min(p.files_done + 1, p.files_total), total=p.files_total))
         lines.append(Content.styled(listed(told), TEXT))
+    idle, stopped = "", _("Stopped. What was copied is kept: it goes on from there.")
+    if view.there is not None:
+        idle = _("{done} of {total} lies there already, from a copy that was stopped: it goes on from there.").format(
+            done=text.gib(view.there[0]), total=text.gib(view.there[1])
+        )
+    if view.played:
+        idle = stopped = _("This is a recorded machine: the copy is only played, and nothing is kept of it.")
     words = {
-        "idle": "",
+        "idle": idle,
         "preparing": _("Looking at what is to be copied") + glyphs.ellipsis,
         "running": _("Copying; each byte is read back and compared. You may go on to the next steps meanwhile."),
         "paused": _("Paused."),
         "done": _("Done: every byte was read back from the new place and is the same."),
-        "cancelled": _("Stopped. What was copied is kept: it goes on from there."),
+        "cancelled": stopped,
         "failed": "",
     }[view.state]
     style = {"done": OK, "failed": BAD, "paused": WARN, "cancelled": WARN}.get(view.state, DIM)
@@ -812,6 +853,7 @@ class ReviewView(StepView):
         self.all_the_same = False  # what was written stood there already
         self.may_start = False  # whether the server can be started from here
         self.moved = False
+        self.copying = False  # the copy of this plan's model is under way
         self.may_apply = False  # whether the user's own .wslconfig can be changed from here
         self.applied = False  # .wslconfig is written in place, not as a proposal
         self.error = ""
@@ -837,7 +879,7 @@ class ReviewView(StepView):
         return None
 
     def own_state(self) -> tuple[object, ...]:
-        return self.written, self.may_start, self.moved, self.may_apply, self.applied, self.error, self.after, *self.changes
+        return self.written, self.may_start, self.moved, self.copying, self.may_apply, self.applied, self.error, self.after, *self.changes
 
     def show(self, walk: Walk) -> None:
         super().show(walk)
@@ -912,11 +954,13 @@ class ReviewView(StepView):
         return not self.written and nothing_runs_here(plan)
 
     def to_type(self, plan: Plan) -> list[TypeNext]:
-        """What is left to type: a model that was copied in this walk need not be copied again."""
-        from wizard.plan.after import COPY_WSLCONFIG, MOVE_MODEL
+        """What is left to type: a model that was copied in this walk need not be copied again, nor one that is being
+        copied."""
+        from wizard.plan.after import COPY_WSLCONFIG, MOVE_MODEL, being_copied
 
         done = {key for key, is_done in ((COPY_WSLCONFIG, self.applied), (MOVE_MODEL, self.moved)) if is_done}
-        return [s for s in (plan.after if self.after is None else self.after) if s.key not in done]
+        left = [s for s in (plan.after if self.after is None else self.after) if s.key not in done]
+        return [being_copied() if self.copying and s.key == MOVE_MODEL else s for s in left]
 
     def draw_diff(self) -> None:
         box = self.query_one("#review-diff", Panel)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard.facts import Severity
-from wizard.session import Answers, Layer, Secrets, Session, Value, look_at_adapters
+from wizard.models.move_place import own_name, place_in
+from wizard.session import Answers, Layer, Secrets, Session, Value, expand, look_at_adapters
 from wizard.steps import MACHINE, QUESTIONS, USUAL_STEPS, Question, Step, asked, set_answer, visible_steps
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Walk:
     planner: Callable[[Session], Plan] | None = None
     # Of this walk's own: key -> (value, why), taken where nothing is answered; no choice of the user's.
     proposed: Mapping[str, tuple[Value, str]] = field(default_factory=dict)
+    places: dict[str, tuple[Value, Layer]] = field(default_factory=dict)  # model -> the place that was given for its copy
 
     # -- planning ---------------------------------------------------------------------------------------------
 
@@ -154,10 +156,34 @@ class Walk:
         return tuple(sorted({*self.secrets.names(), *self.secrets_missing}))
 
     def _set(self, answers: Answers) -> None:
+        before = self.plan.value("model") if self.plan is not None else None
         self.answers = answers
         if self.session is not None:
             self.session = replace(self.session, answers=answers)
             self._replan()
+            self._place_of_its_own(before)
+
+    def _place_of_its_own(self, before: Value | None) -> None:
+        """A place that was given for the copy of one model is not another's, unless it is a folder of models."""
+        now = self.plan.value("model") if self.plan is not None else None
+        if now is None or before is None or now == before or self.plan is None:
+            return
+        given, own = self.answers.get("move_to"), self.places.get(str(now))
+        self.places.pop(str(before), None)
+        if given is not None and given[1] is not Layer.CLI and not self._holds_models(str(given[0])):
+            self.places[str(before)] = given
+            self._set(self.answers.without("move_to"))
+            given = None
+        if given is None and own is not None:
+            self._set(self.answers.with_value("move_to", *own))
+
+    def _holds_models(self, place: str) -> bool:
+        """Whether ``place`` is one below which each model has a folder of its own name."""
+        plan = self.plan
+        if plan is None or plan.move is None:
+            return False
+        home = plan.machine.home
+        return place_in(plan.move.source, expand(place, home), home).rsplit("/", 1)[-1] == own_name(plan.move.source)
 
     # -- steps ------------------------------------------------------------------------------------------------
 

@@ -78,6 +78,7 @@ class Wizard:
         self.kept_unanswered = self.keep is not None and not answers.file  # whether the kept walk may yet be taken up
         self._held: Saved | None = None  # a kept walk that is offered once the walk itself is in view
         self.mover: Any = None
+        self.told_stopped: tuple[str, str] | None = None  # the stopped copy that was told of
         self.left_copying = ""  # how far a copy was when the walk was left
         self.server: Server | None = None  # started from the last step
         self.models_looking = False
@@ -295,6 +296,7 @@ class Wizard:
             self.app.notify(trouble, severity="warning", timeout=8)
         self.walk_screen.show()
         self.walk_screen.refresh_files()
+        self._tell_of_stopped(walk.step_id)
         if walk.step_id == "model":
             await self.walk_screen.ready_now()
 
@@ -305,6 +307,14 @@ class Wizard:
             view.looking = True
             view.found_so_far = list(self._so_far)
             view.show(self.walk)
+        self._tell_of_stopped(step_id)
+
+    def _tell_of_stopped(self, step_id: str) -> None:
+        """Past the step that shows it, say that a copy was stopped in an earlier walk."""
+        if step_id not in ("machine", "model", "move"):
+            from wizard.faces.tui.moving import tell_of_stopped
+
+            tell_of_stopped(self)
 
     def scan_is_slow(self) -> bool:
         return time.monotonic() - self._scan_started > PATIENCE_S
@@ -417,7 +427,12 @@ class Wizard:
     def moved(self) -> bool:
         """Whether the model was copied and proven in this walk."""
         view = self.move_view()
-        return view is not None and view.state == "done"
+        return view is not None and view.has_copied(self.walk.plan)
+
+    def copies(self) -> bool:
+        """Whether the model of the plan is being copied, and will be further."""
+        view = self.move_view()
+        return view is not None and not self._stop and view.copies(self.walk.plan)
 
     def copy_command(self) -> str:
         """What goes on with a copy that was stopped, as it is typed."""
@@ -444,7 +459,10 @@ class Wizard:
         if not self.copying():
             leave()
             return
-        told = content([(spelt(_("The model is still being copied. If it is stopped, “vllm-wizard move” goes on from there.")), TEXT)])
+        words = spelt(_("The model is still being copied. If it is stopped, “vllm-wizard move” goes on from there."))
+        if self.host_name:
+            words = _("The copy of the model is still being played: the machine is a recorded one, and nothing is kept of it.")
+        told = content([(words, TEXT)])
         self.app.push_screen(
             Ask(_("Leave while copying?"), told, _("Wait"), _("Stop it and leave")), lambda wait: None if wait else leave()
         )
@@ -613,6 +631,8 @@ class Wizard:
     def to_type(self) -> list[TypeNext]:
         """What is left to type after the walk."""
         view, plan = self.walk_screen.views.get("review"), self.walk.plan
+        if isinstance(view, ReviewView):
+            view.moved, view.copying = self.moved(), self.copies()
         return view.to_type(plan) if isinstance(view, ReviewView) and plan is not None else []
 
     def finish(self) -> None:
@@ -644,7 +664,7 @@ class Wizard:
         """End what runs in the background: a copy is stopped where it is, and can be taken up again."""
         from wizard.faces.tui.moving import stop
 
-        self.left_copying = self.left_copying or self.copying()
+        self.left_copying = self.left_copying or ("" if self.host_name else self.copying())
         self._stop = True
         stop(self)
 
