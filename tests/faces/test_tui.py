@@ -441,7 +441,7 @@ async def test_a_simulated_move_runs_pauses_stops_and_is_taken_up_again(tmp_path
         await shows(app, pilot, "left")
         await push(app, pilot, "move-cancel")
         await until(pilot, lambda: view.state == "cancelled")
-        assert "goes on from there" in said(app)
+        assert "only played, and nothing is kept" in said(app)
         lasts_s[0] = 0.3
         await push(app, pilot, "move-start")
         await until(pilot, lambda: view.state == "done")

@@ -606,7 +606,8 @@ class MoveView(StepView):
         start, pause, cancel = (self.query_one(f"#move-{n}", PushButton) for n in ("start", "pause", "cancel"))
         self.query_one("#move-buttons").display = wanted
         start.display = self.state in ("idle", "cancelled", "failed")
-        start.rename(_("Copy now") if self.state == "idle" and self.there is None else _("Go on copying"))
+        begins = self.played or (self.state == "idle" and self.there is None)
+        start.rename(_("Copy now") if begins else _("Go on copying"))
         pause.display = self.state in ("running", "paused")
         pause.rename(_("Pause") if self.state == "running" else _("Go on"))
         cancel.display = self.state in ("running", "paused", "preparing")
