@@ -526,7 +526,6 @@ class WalkScreen(Screen[None]):
             return False
         from wizard.faces.tui.dialogs import Ask
 
-        view.asked = True
         size = text.gib(plan.move.size_bytes)
         parts: list[Part] = [
             (_("{size} are copied to {place}.").format(size=size, place=plan.move.destination) + "\n\n", TEXT),
