@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from textual.content import Content
 
-from tests.faces.tui_play import app_on, at, fake_app, ready, said, screen_text, until
+from tests.faces.tui_play import app_on, at, fake_app, ready, said, screen_text, shows, until
 from wizard.faces.tui.dialogs import Ask, Entry, FlagDialog, Reader, matching
 from wizard.faces.tui.views import ModelView, ReviewView
 from wizard.faces.tui.whole import Choose
@@ -112,7 +112,7 @@ async def test_a_flag_that_the_plan_would_refuse_is_refused_in_its_dialog() -> N
         await until(pilot, lambda: isinstance(app.screen, FlagDialog) and getattr(app.focused, "id", "") == "flag-text")
         app.screen.query_one("#flag-text", LineInput).value = "nope"
         await pilot.press("enter")
-        await until(pilot, lambda: "nope" in screen_text(app) and bool(app.screen.query_one("#flag-error").display))
+        await shows(app, pilot, "cannot be “nope”")
         assert app.walk.answers.get("lora_modules") is None
 
 
