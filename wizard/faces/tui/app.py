@@ -106,6 +106,7 @@ class WizardApp(App[None]):
         self.crash: BaseException | None = None
         self.refusal: WizardError | None = None  # why there is nothing to walk through
         self.wizard: Wizard | None = None
+        self._gc_threshold = gc.get_threshold()
         self.last_key_s = 0.0  # when a key was last pressed, or the mouse moved; time.monotonic()
         self._prepare, self._more = prepare, more
 
@@ -129,12 +130,15 @@ class WizardApp(App[None]):
         self.set_timer(0.02, self._begin)
 
     def keep_for_good(self) -> None:
-        """All is loaded: what stands now is kept to the end, and garbage is only looked for in what comes after."""
+        """All is loaded: what stands now is kept to the end, and garbage is only looked for in what comes after, and
+        seldom: a plan is many objects, and few of them are garbage that has to be looked for."""
         gc.freeze()
+        gc.set_threshold(10_000, 20, 50)
         gc.enable()
 
     def on_unmount(self) -> None:
         gc.unfreeze()
+        gc.set_threshold(*self._gc_threshold)
         gc.enable()
 
     def _heed_signals(self) -> None:
