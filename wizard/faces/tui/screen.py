@@ -266,7 +266,8 @@ class WalkScreen(Screen[None]):
 
     def _written_no_more(self, view: StepView) -> None:
         """Something was answered anew after the files were written: what stands on the disk is no longer the plan."""
-        if isinstance(view, ReviewView) and view.written and self.walk.answers != self._written_answers:
+        made_from = self._written_answers
+        if isinstance(view, ReviewView) and view.written and made_from is not None and self.walk.answers != made_from:
             view.written = False
             self._refresh_changes(view)
             self._hint(_("Your answers have changed since the files were written: Enter writes them anew."))
