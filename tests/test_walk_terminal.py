@@ -188,3 +188,35 @@ def test_enter_alone_in_full_screen(tmp_path: Path) -> None:
 @pytest.mark.parametrize("machine", ["wsl2-rtx4090-desktop", "native-4x-h200", "wsl2-2x-rtx3090"])
 def test_enter_alone_in_full_screen_everywhere(machine: str, size: tuple[int, int], tmp_path: Path) -> None:
     check_full_screen(tmp_path, machine, size)
+
+
+STUCK = """
+import sys, threading
+from textual.drivers.linux_driver import LinuxDriver
+LinuxDriver.disable_input = lambda self: threading.Event().wait()  # as where the output is no longer taken
+from wizard.faces.tui import app
+app.GRACE_S = 1.0
+from wizard.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_walk_whose_terminal_is_gone_ends_even_where_its_screen_cannot_be_left(tmp_path: Path) -> None:
+    import signal
+
+    program = tmp_path / "stuck.py"
+    program.write_text(STUCK)
+    child = pexpect.spawn(
+        sys.executable,
+        [str(program), "--machine", str(MACHINES / "wsl2-no-gpu")],
+        env=environment(tmp_path, "xterm-256color"),
+        dimensions=(24, 80),
+        timeout=60,
+        encoding="utf-8",
+        cwd=str(tmp_path),
+    )
+    child.expect("What was found")
+    child.kill(signal.SIGHUP)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 128 + signal.SIGHUP

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from wizard.faces.tui.work import Wizard
     from wizard.host import Host
     from wizard.session import Answers, Secrets
+
+
+GRACE_S = 5.0  # so long the end of the walk may take once it was told to end from outside
 
 
 class Start(NamedTuple):
@@ -107,6 +112,8 @@ class WizardApp(App[None]):
         self.refusal: WizardError | None = None  # why there is nothing to walk through
         self.wizard: Wizard | None = None
         self._gc_threshold = gc.get_threshold()
+        self.on_its_own = False  # whether the process is this walk and nothing else
+        self.over = threading.Event()
         self.last_key_s = 0.0  # when a key was last pressed, or the mouse moved; time.monotonic()
         self._prepare, self._more = prepare, more
 
@@ -164,6 +171,17 @@ class WizardApp(App[None]):
             if self.wizard.server is not None:
                 self.wizard.server.stop()
         self.exit(return_code=128 + number)
+        if self.on_its_own:
+            threading.Thread(target=self._end_anyway, args=(128 + number,), daemon=True).start()
+
+    def _end_anyway(self, code: int) -> None:
+        """A terminal that is gone can hold Textual's own end up for ever: its output is never taken, and its input never
+        ends. All that matters is kept by then."""
+        if self.over.wait(GRACE_S):
+            return
+        with contextlib.suppress(OSError):
+            _no_orphan(self)
+        os._exit(code)
 
     def _begin(self) -> None:
         self.run_worker(self._load, thread=True, group="load")
@@ -268,9 +286,11 @@ def walk_from(prepare: Callable[[], Start], *, lang: str | None = None, debug: b
     app = WizardApp(
         prepare, ascii_only=look.wants_ascii(), theme=look.choose_theme(os.environ), debug=debug, keep_answers=True
     )
+    app.on_its_own = True
     try:
         app.run()
     finally:
+        app.over.set()
         _no_orphan(app)
     if app.refusal is not None:
         raise app.refusal
