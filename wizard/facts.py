@@ -89,6 +89,11 @@ class Gpu:
         False  # shares the computer's RAM (GB10, Thor, Strix Halo): vram_* are figures of it
     )
 
+    @property
+    def is_consumer(self) -> bool:
+        """Whether it is a GeForce or TITAN card, for which images admit fewer drivers."""
+        return any(word in self.name.lower() for word in ("geforce", "titan"))
+
 
 @dataclass(frozen=True)
 class GpuStack:

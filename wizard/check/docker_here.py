@@ -32,7 +32,7 @@ def problems(command: Command, machine: Machine) -> list[ArgProblem]:
         need = releases.driver_needed(image)
         driver = machine.gpu.driver_version.value
         if need is not None and driver:
-            fine, why = need.accepts(driver, any("geforce" in g.name.lower() or "titan" in g.name.lower() for g in nvidia))
+            fine, why = need.accepts(driver, any(g.is_consumer for g in nvidia))
             found += [] if fine else [why]
         for capability in sorted({g.compute_capability.value for g in nvidia if g.compute_capability.value}):
             fine, why = releases.runs_on(image, capability)

@@ -21,14 +21,20 @@ def folder_of(model: str | None) -> str | None:
     return "~/" + shlex.quote(model[2:]) if model.startswith("~/") and model[2:] else shlex.quote(model)
 
 
+def cached_id(path: str) -> str | None:
+    """The id of a model by its path in a Hugging Face cache, where the folder itself has the name of a commit."""
+    found = _IN_CACHE.search(path)
+    return f"{found[1]}/{found[2]}" if found is not None else None
+
+
 def repository_of(model: str | None) -> str | None:
     """The id on Hugging Face of a log's model: the id itself, that of a cache's folder, or what a recipe of ours calls
     a folder of that name."""
     if not model:
         return None
-    cached = _IN_CACHE.search(model)
+    cached = cached_id(model)
     if cached is not None:
-        return f"{cached[1]}/{cached[2]}"
+        return cached
     if _ID.fullmatch(model) and ".." not in model:
         return model
     if folder_of(model) is None:
@@ -54,7 +60,7 @@ def _filled(command: str, model: str | None) -> str:
         elif repository is not None and command.startswith("ls"):
             command = command.replace(FOLDER, f"{_CACHE}/models--{repository.replace('/', '--')}/snapshots/*/")
     if REPOSITORY in command:
-        plain_folder = folder is not None and model is not None and _IN_CACHE.search(model) is None
+        plain_folder = folder is not None and model is not None and cached_id(model) is None
         place = f" --local-dir {folder}" if plain_folder and command.startswith("hf download") else ""
         command = command.replace(REPOSITORY, (repository or REPOSITORY) + place, 1)
     return command

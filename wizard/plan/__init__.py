@@ -297,7 +297,7 @@ def _consumer(bed: Bed) -> bool | None:
     """Whether the GPUs are GeForce cards, for which images admit fewer drivers; None where there are none."""
     if not bed.gpus:
         return None
-    return any("geforce" in g.name.lower() or "titan" in g.name.lower() for g in bed.gpus)
+    return any(g.is_consumer for g in bed.gpus)
 
 
 # -- the model ------------------------------------------------------------------------------------------------

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from wizard.i18n import _
 from wizard.outputs.reach import reach
 from wizard.plan.draft import Draft
 from wizard.plan_types import Choice
 from wizard.session import Value
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 
 def choose_access(draft: Draft, runtime: str) -> None:
@@ -60,11 +64,20 @@ def choose_access(draft: Draft, runtime: str) -> None:
 
 def is_loopback(host: str) -> bool:
     """Whether only programs of the same machine reach that address."""
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+def is_every_address(host: str) -> bool:
+    """Whether it stands for all addresses of a machine, as 0.0.0.0 does."""
+    address = _address(host)
+    return address is not None and address.is_unspecified
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
     import ipaddress
 
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return None

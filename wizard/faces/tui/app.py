@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wizard.session import Answers, Secrets
 
 
+LOADING_S = 60.0  # so long at most no garbage is looked for at the start
 GRACE_S = 5.0  # so long the end of the walk may take once it was told to end from outside
 
 
@@ -133,12 +134,15 @@ class WizardApp(App[None]):
         # The rooms that are loaded now make a great many objects that stay. Looking through them for garbage again
         # and again would stop the walk for a tenth of a second each time.
         gc.disable()
+        self.set_timer(LOADING_S, self.keep_for_good)  # whatever is in view by then
         # A timer, not call_after_refresh: the first picture must be on the terminal before the loading begins.
         self.set_timer(0.02, self._begin)
 
     def keep_for_good(self) -> None:
         """All is loaded: what stands now is kept to the end, and garbage is only looked for in what comes after, and
         seldom: a plan is many objects, and few of them are garbage that has to be looked for."""
+        if gc.isenabled():
+            return
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
         gc.enable()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import difflib
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -189,15 +188,14 @@ def plan_diff_content(before: Plan, after: Plan, changed: Sequence[str], width: 
 
 def of_another_model(diagnosis: Diagnosis | None, plan: Plan) -> str:
     """What to say where a log is of another model than the plan's; "" where it is the same, or not known."""
+    from wizard.diagnose.placeholders import cached_id
     from wizard.diagnose.report import printable
 
     logged = (diagnosis.model or "").rstrip("/") if diagnosis is not None else ""
     model = plan.model
     own = [plan.host_model_path, plan.value("model"), plan.value("served_model_name"), *((model.repo_id, model.source) if model is not None else ())]
     names = {str(name).rstrip("/").rpartition("/")[2].lower() for name in own if name}
-    # In a cache the folder's own name is that of a commit.
-    cached = re.search(r"/models--[\w.-]+?--([\w.-]+)(?:/|$)", logged)
-    name = cached[1] if cached is not None else logged.rpartition("/")[2]
+    name = (cached_id(logged) or logged).rpartition("/")[2]
     if not name or not names or name.lower() in names:
         return ""
     return _("The log is of another model, {logged}; your plan is for {model}. What was measured for the one need not hold for the other.").format(

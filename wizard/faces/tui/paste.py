@@ -222,15 +222,11 @@ def answers_of(plan: Plan, argv: Sequence[str]) -> tuple[dict[str, Value], list[
 
 def _who_may_reach(plan: Plan, host: str) -> dict[str, Value]:
     """What the address that a command listens on says of the step “Access”."""
-    import ipaddress
+    from wizard.plan.access import is_every_address, is_loopback
 
-    try:
-        address = ipaddress.ip_address(host)
-        local, ordinary = address.is_loopback, address.is_unspecified or address.is_loopback
-    except ValueError:
-        local = ordinary = host == "localhost"
+    local = is_loopback(host)
     answers: dict[str, Value] = {"access": "local" if local else "network"}
-    if not ordinary or plan.session.answers.get("host") is not None:
+    if not (local or is_every_address(host)) or plan.session.answers.get("host") is not None:
         answers["host"] = host
     return answers
 

@@ -591,21 +591,19 @@ class WalkScreen(Screen[None]):
                 self._take(item)  # what is wrong stays in its field
         await self._go(before.id)
 
-    def go_to(self, step_id: str) -> None:
-        """Jump to a step (palette, mouse)."""
-        if self.walk.plan is None or step_id == self.walk.step_id:
+    def go_to(self, step_id: str, field: str = "") -> None:
+        """Jump to a step, and to a field of it (palette, mouse)."""
+        if self.walk.plan is None:
+            return
+        if step_id == self.walk.step_id:
+            self._focus_field(field)
             return
         self.settle()
         if step_id in {s.id for s in self.walk.steps()} and self.commit():
-            self.run_worker(self._go(step_id), exclusive=True, group="go")
+            self.run_worker(self._go(step_id, field), exclusive=True, group="go")
 
-    async def _go_to_field(self, step_id: str, key: str) -> None:
-        if step_id != self.walk.step_id:
-            self.settle()
-            if not self.commit():
-                return
-            await self._go(step_id)
-        found = self.view.field_of(key) if self.view is not None else None
+    def _focus_field(self, key: str) -> None:
+        found = self.view.field_of(key) if key and self.view is not None else None
         if found is not None:
             found.focus_control()
 
@@ -616,12 +614,13 @@ class WalkScreen(Screen[None]):
         self.walk.visited.clear()
         await self._enter("machine")
 
-    async def _go(self, step_id: str) -> None:
+    async def _go(self, step_id: str, field: str = "") -> None:
         walk = self.walk
         if walk.step_id == "model":
             self.wizard.pin_model_while_looking()
         walk.visited.add(walk.step_id)
         await self._enter(step_id)
+        self._focus_field(field)
         self.wizard.save()
 
     async def _enter(self, step_id: str) -> None:
@@ -887,7 +886,7 @@ class WalkScreen(Screen[None]):
         if kind == "step":
             self.go_to(name)
         elif kind == "field":
-            self.run_worker(self._go_to_field(*name.split(":", 1)), exclusive=True, group="go")
+            self.go_to(*name.split(":", 1))
         elif kind == "flag":
             self._open_flag(name)
         elif kind == "model":

@@ -102,8 +102,9 @@ def take(screen: WalkScreen, way: WayOut) -> None:
         if session is None:
             screen.notify(trouble or _("This no longer applies."), severity="warning", timeout=5)
             return
+        held = walk.answers.user
         for key, value in session.answers.user.items():
-            if key != "model":
+            if key != "model" and held.get(key) != value:  # each answer that is given is planned anew
                 walk.answer(key, value)
         screen.plan_changed()
 

@@ -440,8 +440,9 @@ class Wizard:
         from wizard.outputs.quoting import bash_line
 
         plan = self.walk.plan
-        move = plan.move if plan is not None else None
-        return bash_line(move_words(move.source, move.destination, plan.machine.name)) if plan is not None and move is not None else ""
+        if plan is None or plan.move is None:
+            return ""
+        return bash_line(move_words(plan.move.source, plan.move.destination, plan.machine.name))
 
     def copying(self) -> str:
         """How far a running copy is, in a few words; "" when none runs."""

@@ -92,7 +92,7 @@ def _without_update(machine: Machine, driver: int, last: str) -> str:
         head = _("You can go on without doing anything: this driver runs vLLM {last}, in its build with CUDA 12.9.")
         return head.format(last=last)
     head = head.format(last=last)
-    if not any("geforce" in g.name.lower() or "titan" in g.name.lower() for g in machine.gpu.gpus):
+    if not any(g.is_consumer for g in machine.gpu.gpus):
         words = _("The Docker image of it asks for driver {image}, or for one of certain older branches.")
         return sentences(head, words.format(image=CUDA_12_VARIANT_DRIVER))
     older = next((release for release, _cuda, least in IMAGES if release and driver >= least), None)
