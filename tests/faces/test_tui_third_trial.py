@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,17 @@ async def test_what_is_told_for_a_moment_does_not_cover_the_buttons() -> None:
         await until(pilot, lambda: bool(app.screen.query(Toast)) and app.screen.query_one(Toast).region.height > 0)
         await pilot.pause()
         assert not app.screen.query_one(Toast).region.overlaps(app.walk_screen.query_one("#next").region)
+
+
+async def test_what_is_typed_as_soon_as_the_flags_field_is_there_stays() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await at(app, pilot, "flags")
+        app.walk_screen._open_flag("max_model_len")
+        while not (isinstance(app.screen, FlagDialog) and app.screen.query("#flag-text")):
+            await asyncio.sleep(0)
+        line = app.screen.query_one("#flag-text", LineInput)
+        line.value = "777"
+        await until(pilot, lambda: app.focused is line)
+        await pilot.pause()
+        assert line.value == "777"

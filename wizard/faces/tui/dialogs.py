@@ -285,7 +285,10 @@ class FlagDialog(Dialog[FlagEdit]):
             chooser = Chooser(id="flag-choice", max_lines=10)
             yield chooser
         else:
-            yield LineInput(id="flag-text")
+            # With its text from the start: put in later, it could replace what is typed meanwhile.
+            line = LineInput(id="flag-text")
+            line.set_text(self.now or "")
+            yield line
         yield Static(id="flag-error", classes="block")
 
     def on_mount(self) -> None:
@@ -293,8 +296,6 @@ class FlagDialog(Dialog[FlagEdit]):
             chooser = self.query_one("#flag-choice", Chooser)
             chooser.set_choices([Choice(c, c) for c in self.choices])
             chooser.set_value(self.now if self.now is not None else self.row.default)
-        else:
-            self.query_one("#flag-text", LineInput).set_text(self.now or "")
         self.query_one("#flag-error").display = False
         super().on_mount()
 
