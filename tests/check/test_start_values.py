@@ -115,3 +115,37 @@ def test_a_flag_typed_into_the_walk_is_looked_up_in_the_same_table() -> None:
     assert "FLASHINFER" in (wrong(backend, "fastest", release) or "")
     assert wrong(backend, "flashinfer", release) is None
     assert wrong(dtype, "acme_secret_sauce", release) is None  # a plugin may bring it
+
+
+@pytest.mark.parametrize(
+    ("words", "replacement"),
+    [
+        (("--port", "99999999"), None),
+        (("--gpu-memory-utilization", "95"), "--gpu-memory-utilization 0.95"),
+        (("--gpu-memory-utilization=1.2",), None),
+        (("--max-num-seqs", "0"), None),
+        (("-tp", "0"), None),
+        (("--max-model-len", "-5"), None),
+    ],
+)
+def test_a_number_outside_the_limits_of_the_start_is_an_error(words: tuple[str, ...], replacement: str | None) -> None:
+    problems, argv = judged("0.33.0", *words)
+    assert [(p.kind, p.stops, p.refused, p.replacement) for p in problems] == [("bad_value", True, False, replacement)]
+    assert "it must be" in problems[0].message
+    assert argv == ["m", *(replacement.split() if replacement else [])]
+
+
+@pytest.mark.parametrize("words", [("--port", "0"), ("--gpu-memory-utilization", "1"), ("--max-model-len", "-1")])
+def test_a_number_at_its_limit_is_none(words: tuple[str, ...]) -> None:
+    assert judged("0.33.0", *words)[0] == []
+
+
+def test_limits_of_what_is_not_switched_on_are_not_looked_at() -> None:
+    assert judged("0.33.0", "--max-loras", "0")[0] == []
+    for words in (("--max-loras", "0", "--enable-lora"), ("--enable-lora", "--max-loras", "0")):
+        assert [p.flag for p in judged("0.33.0", *words)[0]] == ["--max-loras"]
+
+
+def test_no_release_takes_more_of_the_gpu_than_there_is() -> None:
+    for version in releases.versions():
+        assert [p.stops for p in judged(version, "--gpu-memory-utilization", "1.5")[0]] == [True], version

@@ -81,6 +81,32 @@ def test_options_agree(real_python: str) -> None:
     assert differences(load(VERSION), real) == []
 
 
+LIST_LIMITS = """
+import dataclasses, importlib, json, pkgutil, vllm.config
+found = {}
+for part in pkgutil.iter_modules(vllm.config.__path__):
+    for cls in list(vars(importlib.import_module("vllm.config." + part.name)).values()):
+        for name, field in getattr(cls, "__pydantic_fields__", {}).items():
+            held = {side: getattr(m, side) for m in field.metadata for side in ("gt", "ge", "lt", "le") if hasattr(m, side)}
+            if held:
+                found.setdefault(name, []).append([cls.__name__, held])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_limits_agree(real_python: str) -> None:
+    """The limits of numbers are those that the release's own classes hold them to when the server starts."""
+    real = json.loads(run(real_python, "-c", LIST_LIMITS).splitlines()[-1])
+    ours = {o.dest: dict(o.limits) for o in load(VERSION).options if o.limits}
+    assert len(ours) > 20
+    checked = {"port", "num_lookahead_slots"}  # held by the system, and by a line of code
+    assert {dest: limits for dest, limits in ours.items() if dest not in checked and limits not in [h for _, h in real.get(dest, [])]} == {}
+    always = {"ModelConfig", "CacheConfig", "ParallelConfig", "SchedulerConfig"}
+    numbers = {o.dest for o in load(VERSION).options if o.kind in ("int", "float", "human_int")}
+    assert {n for n, held in real.items() if n in numbers and always & {c for c, _ in held}} - set(ours) == set()
+
+
 @pytest.mark.slow
 def test_command_lines_agree(real_python: str) -> None:
     """Random command lines, right and wrong ones: accepted by both or refused by both."""

@@ -103,6 +103,7 @@ class _Judge:
         for argument in arguments:
             self._argument(argument, position)
             position += len(argument.tokens)
+        self._outside_limits()
         self._merge_json()
         self._environment()
         self._together(arguments)
@@ -347,6 +348,26 @@ class _Judge:
             piece.words, piece.changed = [], True
             problem = dataclasses.replace(problem, message=sentences(stopped(problem.message), _("It was left out; set it as you need it.")))
         self.problems.append(problem)
+
+    def _outside_limits(self) -> None:
+        """Numbers that the parser takes, and that the configuration of the release refuses when the server starts."""
+        given = {p.source.option.dest for p in self.pieces if p.words and p.source and p.source.option}
+        for piece in self.pieces:
+            argument = piece.source
+            option = argument.option if argument is not None else None
+            if argument is None or option is None or argument.keys or len(argument.values) != 1 or piece.changed:
+                continue
+            value = argument.values[0]
+            if (option.limits_with and option.limits_with not in given) or not start_values.outside(value, option):
+                continue
+            right = start_values.share_of(value, option)
+            text = _("vLLM {release} stops when it starts with {value}: {limits}").format(
+                release=self.release.version, value=value, limits=start_values.within(option)
+            )
+            if right is None:
+                text = sentences(stopped(text), _("It was left out; set it as you need it."))
+            self._say(argument.flag, "bad_value", text, replacement=f"{argument.flag} {right}" if right else None, accepted=True, stops=True)
+            piece.words, piece.changed = [argument.flag, right] if right else [], True
 
     def _unknown_to_start(self, argument: Argument, option: Option, piece: Piece) -> None:
         """A value that the parser takes, and that the release itself does not know when the server starts."""

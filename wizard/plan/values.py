@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from wizard.errors import BadInput
-from wizard.i18n import _
+from wizard.i18n import _, sentence, stopped
+from wizard.releases import start_values
 from wizard.releases.parse import human_int
 from wizard.releases.start_values import PLUGIN_METHODS, taken
 from wizard.releases.types import Option, Release
@@ -63,6 +64,8 @@ def wrong(option: Option, text: str, release: Release) -> str | None:
             return _("It is not valid JSON: {why}.").format(why=error)
     if option.dest == "hf_overrides" and raw and raw[:1] != "{":
         return _("It must be a JSON object, such as {example}.").format(example='{"rope_theta": 1000000}')
+    if start_values.outside(raw, option):
+        return stopped(sentence(start_values.within(option)))
     least = LEAST.get(option.dest)
     if least is not None:
         number = _number(raw)

@@ -227,6 +227,8 @@ def _option(data: Mapping[str, Any], rules: ParserRules) -> Option:
         default_computed=data.get("default_computed", False),
         start_values=tuple(data.get("takes", ())),
         start_others=data.get("others", ""),
+        limits={k: v for k, v in data.get("limits", {}).items() if k != "with"},
+        limits_with=data.get("limits", {}).get("with", ""),
     )
 
 

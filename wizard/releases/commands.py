@@ -165,6 +165,8 @@ def _option_json(option: Option) -> dict[str, Any]:
     if option.start_values:
         data["start_values"] = list(option.start_values)
         data["start_others"] = option.start_others
+    if option.limits:
+        data["limits"] = dict(option.limits)
     if option.keys:
         data["keys"] = list(option.keys)
     return data

@@ -45,6 +45,7 @@ def read_release(files: Mapping[str, str], version: str) -> dict[str, Any]:
     options, parser = read_options(files, notes)
     quantization = read_quantization(files, notes)
     start_values.mark(files, options, quantization)
+    start_values.mark_limits(files, options)
     return {
         "format": DATA_FORMAT,
         "version": version,

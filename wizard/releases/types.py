@@ -35,6 +35,8 @@ class Option:
     known_values: tuple[str, ...] = ()  # named values of an option that takes others too
     default_computed: bool = False  # the default is computed when the server starts
     start_values: tuple[str, ...] = ()  # what the start takes, where the parser takes any text; () where not known
+    limits: Mapping[str, float] = field(default_factory=dict, compare=False)  # {"gt": 0, "le": 1}: what the start takes
+    limits_with: str = ""  # dest of the option without which nothing looks at those limits
     start_others: str = ""  # who brings more of them: "plugins", "classes" (dotted names), "" (nobody)
 
     @property
