@@ -118,7 +118,7 @@ class _AtSomeLength(Protocol):
 
 
 def ways_out(
-    info: ModelInfo, request: FitRequest, *, variants: Sequence[ModelInfo] = (), most: int = 3, calibration: Calibration | Calibrations | None = None,
+    info: ModelInfo, request: FitRequest, *, variants: Sequence[ModelInfo] = (), most: int = 4, calibration: Calibration | Calibrations | None = None,
     gpus: int | None = None, ram_free_bytes: int | None = None,
 ) -> tuple[WayOut, ...]:  # fmt: skip
     """The nearest changes that make it fit, each computed, nearest first.
@@ -248,7 +248,7 @@ def _changes(
                 text = _("{name}, which lies on this machine ({size:.1f} GiB, {quant})").format(
                     name=variant.source, size=size, quant=quant_words(variant.quant_detail or variant.quantization or _("unquantized"))
                 )
-                yield 0.9 - size / 1e5, _with_length("variant", text, {"model": variant.source}, hit[1], asked)
+                yield 0.9 - size / 1e5, _with_length("variant_here", text, {"model": variant.source}, hit[1], asked)
                 continue
             name = variant.repo_id or variant.source
             text = _("the smaller variant {name} ({size:.1f} GiB, {quant})").format(name=name, size=size, quant=quant_words(variant.quant_detail or variant.quantization or _("unquantized")))

@@ -106,6 +106,11 @@ class WayOut:
     changes: dict[str, str] = field(default_factory=dict, compare=False)
 
 
+def surely_too_large(result: FitResult) -> bool:
+    """Whether what does not fit could not fit either if every estimate were at its best."""
+    return result.certain and (result.weights_bytes > result.budget_bytes or result.kv_cache_bytes.high <= 0)
+
+
 @dataclass(frozen=True)
 class FitResult:
     fits: bool  # the pessimistic end fits

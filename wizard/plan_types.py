@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 Notice = Problem  # a warning or blocker of a plan has the same shape as a machine's problem
 
 
+def own_environment(home: str, version: str) -> str:
+    """The virtual environment that this program makes for a release; nobody else has a use for it."""
+    return f"{home}/.local/share/vllm-wizard/vllm-{version}"
+
+
 @dataclass(frozen=True)
 class Decision:
     """One thing decided: by the user, or by the wizard with its reason."""
@@ -77,7 +82,7 @@ class Step:
 
     title: str
     commands: tuple[str, ...]
-    where: str = "linux"  # "linux" "powershell" "powershell-admin"
+    where: str = "linux"  # "linux" "linux-new" (the terminal before has ended) "powershell" "powershell-admin"
     consequence: str = ""
     key: str = ""  # names a step that falls away under a condition: "copy_wslconfig"
 

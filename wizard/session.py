@@ -232,6 +232,12 @@ def look_at_model(session: Session, host: Host, source: str) -> Session:
         return session
     from wizard.models.inspect import inspect
 
+    if looks_like_command(source):
+        raise BadInput(
+            _(
+                "A whole command stands where a model is wanted. Give the model in it: a folder, a .gguf file or a repository id such as Qwen/Qwen3-8B. “{check}” reads and repairs commands."
+            ).format(check="vllm-wizard check")
+        )
     path = expand(source, session.machine.home)
     if looks_like_path(source):
         if not host.exists(path):
@@ -337,6 +343,17 @@ def looks_like_path(source: str) -> bool:
         or "\\" in source
         or source in (".", "..")
     )
+
+
+def looks_like_command(text: str) -> bool:
+    """Whether somebody gave the command that starts a server where a model is wanted."""
+    return _COMMAND.match(text) is not None
+
+
+_COMMAND = re.compile(
+    r"\s*(?:[$#>]\s+)?(?:sudo\s+)?(?:[A-Za-z_]\w*=\S*\s+)*"
+    r"(?:\S*/)?(?:vllm\s+serve\b|docker\s+(?:container\s+)?run\b|podman\s+run\b|python[\d.]*\s+-m\s+vllm\b)"
+)
 
 
 def is_repo_id(source: str) -> bool:

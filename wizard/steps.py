@@ -728,7 +728,7 @@ ACCESS = Step(
             N_("API key"),
             "secret",
             N_(
-                "Stands in vllm.env only (mode 0600). Left empty, a random one is made when the files are written."
+                "Stands in vllm.env only (mode 0600). Left empty, the one that stands there already is kept, or else a random one is made when the files are written."
             ),
             check=_check_secret,
             when=_network,

@@ -31,7 +31,8 @@ def next_steps(cluster: ClusterPlan) -> tuple[Step, ...]:
     if cluster.run_on in OVER_NODES:
         before = takewhile(lambda step: step.key == MOVE_MODEL, before)  # no .wslconfig is written for nodes
     steps = [*before, *steps]
-    steps.append(Step(_("Try it"), (try_command(plan),), consequence=_("On the head, or where the router runs.")))
+    where = _("On {name}, the head.").format(name=cluster.head.name) if cluster.run_on in OVER_NODES else _("On this machine, where the router runs.")
+    steps.append(Step(_("Try it"), (try_command(plan),), consequence=where))
     if plan.value("access") == "network":
         steps += network_steps(plan)
     return tuple(steps)

@@ -76,7 +76,7 @@ def _server(cluster: ClusterPlan, name: str, share: tuple[int, ...], before: lis
         "command": noted_words(image_arguments(plan), reasons),
     }
     if environment:
-        service["environment"] = environment
+        service["environment"] = {k: Noted(v, plan.reason("env." + k)) if plan.reason("env." + k) else v for k, v in environment.items()}
     service |= {
         "env_file": Noted([ENV_NAME], _("Secrets (Hugging Face token, API key) stand in this file only.")),
         "expose": [str(PORT)],

@@ -113,6 +113,7 @@ def change_head(change: Change) -> str:
 def where_word(where: str) -> str:
     """Where commands are typed, for people; empty for this shell."""
     return {
+        "linux-new": _("in a new Linux terminal"),
         "powershell": _("in PowerShell on Windows"),
         "powershell-admin": _("in an administrator's PowerShell on Windows"),
     }.get(where, "")

@@ -141,7 +141,7 @@ def compose_file(plan: Plan) -> FileSpec:
         path=NAME,
         content=("\n".join(out) + "\n").encode(),
         mode=0o644,
-        title=_("the same server for Docker Compose; Docker cannot run this here yet")
+        title=_("for Docker Compose; Docker cannot run it here yet")
         if plan.docker_lacks
         else _("the same server for Docker Compose"),
     )

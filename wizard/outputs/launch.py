@@ -16,7 +16,7 @@ from wizard.outputs.compose import container_name
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, comment, wrap_comment
 from wizard.outputs.spec import FileSpec
-from wizard.plan_types import Plan
+from wizard.plan_types import Plan, own_environment
 from wizard.session import expand
 
 NAME = "launch.sh"
@@ -464,6 +464,14 @@ def _called_address(plan: Plan) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def _other_release(plan: Plan, version: str) -> list[str]:
+    """What to do about an environment that holds another release: only one that this wizard makes may be removed."""
+    if plan.value("venv") == own_environment(plan.machine.home, version):
+        then = bash_word(_("then start again, or run vllm-wizard for the release that is there."))
+        return [f"""    "rm -r -- '$environment'" {then} ;;"""]
+    return [f"    {bash_word(_('Run vllm-wizard again: for the release that is there, or with another environment folder.'))} ;;"]
+
+
 def _run_local(plan: Plan) -> list[str]:
     version = version_of(plan)
     out = [
@@ -475,6 +483,11 @@ def _run_local(plan: Plan) -> list[str]:
     out += ["", *wrap_comment(_("The environment is made at the first start; later starts find it."))]
     out += [
         'if [ ! -x "$environment/bin/vllm" ]; then',
+        # A folder of the system's own (/usr/local) or of somebody else's is nothing to install into.
+        '  if [ -e "$environment" ] && [ ! -e "$environment/pyvenv.cfg" ]; then',
+        f"    fail {message(_('{folder} is there, holds no vLLM, and is no virtual environment: nothing is installed into it.'), folder='environment')} \\",
+        f"      {bash_word(_('Run vllm-wizard again and name another environment folder.'))}",
+        "  fi",
         f"  say {message(_('Installing vLLM {version} into {folder}.').replace('{version}', version), folder='environment')}",
         '  uv=$(command -v uv || echo "$environment.uv/bin/uv")',
         '  if [ ! -x "$uv" ]; then',
@@ -492,7 +505,7 @@ def _run_local(plan: Plan) -> list[str]:
         'found=$("$environment/bin/python" -c \'import importlib.metadata as m; print(m.version("vllm"))\' 2>/dev/null || echo none)',
         f'case "$found" in {version} | {version}+*) ;; *)',
         f"  fail {message(_('This script is for vLLM {version}; the environment holds {found}.').replace('{version}', version), found='found')} \\",
-        f"""    "rm -r -- '$environment'" {bash_word(_("then start again, or run vllm-wizard for the release that is there."))} ;;""",
+        *_other_release(plan, version),
         "esac",
         *wrap_comment(_("Secrets are read line by line, never executed.")),
         'if [ -f "$env_file" ]; then',

@@ -40,7 +40,7 @@ def reach(machine: Machine, runtime: str) -> Reach:
     if not machine.is_wsl2:
         return Reach(_("This machine only"), "", _("only programs on this machine reach the server"), key)
     if (runtime == "docker" and machine.docker.is_desktop.value) or windows_reaches(machine):
-        return Reach(_("This machine only"), _("also from Windows itself"), _("only programs on this machine reach the server"), key)
+        return Reach(_("This machine only"), _("also from Windows itself"), _("only programs on this machine reach the server, those on Windows too"), key)
     return Reach(
         _("This WSL2 only"),
         _("not from Windows: WSL2 passes no ports on (networkingMode, localhostForwarding)"),

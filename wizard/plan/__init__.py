@@ -11,7 +11,7 @@ from wizard import releases
 from wizard.facts import MountKind, Severity
 from wizard.fit import ways_out
 from wizard.fit_layout import layout_of, tp_problem
-from wizard.fit_types import FitResult
+from wizard.fit_types import FitResult, surely_too_large
 from wizard.i18n import _, clauses, labelled, sentence, sentences
 from wizard.models.info import ModelInfo
 from wizard.models.move_place import own_name, place_in, typical_rate
@@ -35,7 +35,7 @@ from wizard.plan.intents import BY_KEY, Intent, media_limit, possible
 from wizard.plan.media import counts_of, take_limits
 from wizard.plan.sizing import OPTION_KEYS, QUESTION_KEYS, Bed, Sized, size, usable_gpus
 from wizard.plan.wsl import plan_wsl
-from wizard.plan_types import Choice, MovePlanHint, Notice, Plan
+from wizard.plan_types import Choice, MovePlanHint, Notice, Plan, own_environment
 from wizard.program import words_on
 from wizard.session import Session, Value, expand
 from wizard.steps import CLUSTER_KEYS, HERE, QUESTIONS
@@ -573,9 +573,7 @@ def _environment_folder(draft: Draft, version: str) -> None:
                 source="detected",
             )
             return
-    draft.decide(
-        "venv", f"{home}/.local/share/vllm-wizard/vllm-{version}", _("an environment for this release alone")
-    )
+    draft.decide("venv", own_environment(home, version), _("an environment for this release alone"))
 
 
 # -- sizes --------------------------------------------------------------------------------------------------------
@@ -796,8 +794,7 @@ def _judge_fit(
     elif _is_spread(draft):
         draft.warn("does_not_fit_one", _("The model does not surely fit this machine alone: it is spread."), detail)
     else:
-        surely = result.certain and (result.weights_bytes > result.budget_bytes or result.kv_cache_bytes.high <= 0)
-        draft.block("does_not_fit", _("The model does not fit.") if surely else _("The model may not fit."), detail)
+        draft.block("does_not_fit", _("The model does not fit.") if surely_too_large(result) else _("The model may not fit."), detail)
     return result
 
 

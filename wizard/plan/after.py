@@ -53,6 +53,7 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
         Step(
             _("Start the server"),
             (bash_line(["cd", out]), "./launch.sh"),
+            "linux-new" if plan.wsl_changes else "linux",
             consequence=_("Ready when it says “Application startup complete”."),
         )
     )

@@ -281,11 +281,18 @@ def _names(command: Command, draft: Draft, info: ModelInfo) -> None:
     )
     if draft.decide("trust_remote_code", needed, reason, source="detected"):
         command.put("trust_remote_code", (), _("runs code that comes with the model"))
-        draft.warn(
-            "remote_code",
-            _("The model brings Python code that runs on this machine."),
-            _("Only serve it if you trust whoever published it."),
-        )
+        if needed or info.needs_remote_code:
+            draft.warn(
+                "remote_code",
+                _("The model brings Python code that runs on this machine."),
+                _("Only serve it if you trust whoever published it."),
+            )
+        else:
+            draft.warn(
+                "remote_code",
+                _("Python code that comes with the model may run on this machine (trust_remote_code)."),
+                sentences(sentence(reason), _("Without need, leave it off: then none does.")),
+            )
 
 
 def _task(command: Command, info: ModelInfo) -> None:

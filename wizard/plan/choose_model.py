@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wizard import releases
 from wizard.facts import MountKind
+from wizard.fit_types import surely_too_large
 from wizard.i18n import _, listed
 from wizard.models.info import FoundModel, ModelInfo
 from wizard.models.words import origin_words, quant_words
@@ -150,10 +151,10 @@ def _judge(
             length, offload = int(helped.request.max_model_len or 0), helped.request.cpu_offload_bytes // GIB
             fits = not offload
         if offload:
-            against = _("only fits with {gib} GiB of its weights in RAM: answers come much slower").format(gib=offload)
+            against = _("{gib} GiB in RAM: slow, for so much of its weights has no room on the GPU").format(gib=offload)
         elif not fits:
             why = result.problems[0] if result.problems else _("it is larger than the memory that is free")
-            against = _("does not fit: {why}").format(why=why)
+            against = (_("does not fit: {why}") if surely_too_large(result) else _("may not fit: {why}")).format(why=why)
             if not result.weights_known:
                 against = _("its size is not known, so nothing says that it fits")
     return Candidate(

@@ -95,6 +95,7 @@ def _held_in_ram(sized: Sized, gpu_count: int) -> int:
     return sized.request.cpu_offload_bytes * max(1, gpu_count)  # so much for each GPU
 
 
+SIZE_WARNINGS = ("wsl_memory_too_small", "wsl_swap_over_disk")  # of answers that are taken all the same
 SIZE_KEYS = ("wsl_memory_gib", "wsl_swap_gib", "wsl_processors")
 
 

@@ -97,9 +97,10 @@ def _declared_from(files: Files) -> dict[str, tuple[str, str]]:
             if keyword.arg is not None:
                 continue
             for value in ast.walk(keyword.value):  # **x["name"], or **{**x["name"], "default": None}
-                if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and isinstance(value.slice, ast.Constant):
-                    if value.value.id in classes:
-                        found.update(dict.fromkeys(_texts(node.args), (classes[value.value.id], str(value.slice.value))))
+                if not (isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and isinstance(value.slice, ast.Constant)):
+                    continue
+                if value.value.id in classes:
+                    found.update(dict.fromkeys(_texts(node.args), (classes[value.value.id], str(value.slice.value))))
     return found
 
 
@@ -140,7 +141,7 @@ def _called(call: ast.Call) -> str:
 
 def _number(node: ast.AST) -> float | None:
     try:
-        value = ast.literal_eval(node)  # type: ignore[arg-type]
+        value = ast.literal_eval(node)
     except ValueError:
         return None
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None

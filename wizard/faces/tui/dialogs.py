@@ -140,6 +140,7 @@ class Ask(Dialog[bool]):
         """``stays``: Esc is neither of the two (None), where the second goes on."""
         super().__init__()
         self.title_text = title
+        self.hint = _("Left and right choose, Enter takes it, Esc closes")
         self._content, self._yes, self._no, self._stays = body, yes, no, stays
 
     def body(self) -> Iterator[Widget]:

@@ -378,8 +378,9 @@ StepView .intro { color: $wz-dim; margin: 0 0 1 0; }
 #typed-row .label { width: 14; }
 #model-memory { margin: 1 0 0 0; }
 #paste-row { margin: 0 0 1 0; }
-#paste-text { height: 7; border: none; background: $wz-field; color: $wz-text; padding: 0 1; margin: 1 0 0 0; }
+#paste-text { height: auto; min-height: 7; max-height: 60vh; border: none; background: $wz-field; color: $wz-text; padding: 0 1; margin: 1 0 0 0; }
 #paste-text:focus { border: none; background: $wz-field-focus; }
+#paste-text.-checked { max-height: 7; }
 #start-row { margin: 0 0 1 0; }
 #start-row PushButton { width: auto; }
 #start-row .dim { width: 1fr; }

@@ -56,6 +56,8 @@ class PasteArea(TextArea):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pageup", "screen.page(-1)", show=False),
         Binding("pagedown", "screen.page(1)", show=False),
+        Binding("ctrl+home", "to_start", show=False),
+        Binding("ctrl+end", "to_end", show=False),
     ]
 
     def __init__(self, *, id: str, soft_wrap: bool) -> None:
@@ -63,14 +65,23 @@ class PasteArea(TextArea):
 
     def _on_paste(self, event: events.Paste) -> None:  # type: ignore[override]
         event.text = one_width(event.text)
+        if not self.text:
+            # Read from its first line; the cursor is at the end all the same, where Enter is pressed.
+            self.call_after_refresh(self.scroll_home, animate=False)
+
+    def action_to_start(self) -> None:
+        self.move_cursor((0, 0))
+
+    def action_to_end(self) -> None:
+        self.move_cursor(self.document.end)
 
 
 class CommandArea(PasteArea):
     """The same for a command: as in a shell, Enter at its end runs it; after a line that goes on it does not."""
 
     async def _on_key(self, event: events.Key) -> None:
-        whole = self.text.rstrip(" \t")
-        if event.key == "enter" and self.cursor_location == self.document.end and whole.strip() and not whole.endswith(("\\", "\n")):
+        whole = self.text.rstrip(" \t")  # what was copied mostly ends with its line, so an empty last line is an end, too
+        if event.key == "enter" and self.cursor_location == self.document.end and whole.strip() and not whole.endswith("\\"):
             event.prevent_default()
             event.stop()
             await self.screen.run_action("default")
@@ -83,16 +94,19 @@ class PasteDialog(Dialog[Pasted]):
 
     full = True
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, given: str = "") -> None:
         super().__init__()
         self.plan = plan
+        self.given = given  # what was pasted elsewhere
         self.title_text = _("Paste a command you found")
         self.hint = _("Enter at the end checks it, Esc closes")
         self.verdict: Any = None
 
     def body(self) -> Iterator[Widget]:
         yield Panel(id="paste-told", classes="block")
-        yield CommandArea(id="paste-text", soft_wrap=True)
+        area = CommandArea(id="paste-text", soft_wrap=True)
+        area.text = self.given
+        yield area
         yield Panel(id="paste-report", classes="block")
 
     def buttons(self) -> Iterator[PushButton]:
@@ -108,6 +122,10 @@ class PasteDialog(Dialog[Pasted]):
             )
         )
         self.query_one("#take", PushButton).display = False
+        if self.given:
+            area = self.query_one("#paste-text", CommandArea)
+            area.move_cursor(area.document.end)
+            self.call_after_refresh(self.check)
 
     def first(self) -> Widget | None:
         return self.query_one("#paste-text", TextArea)
@@ -138,12 +156,14 @@ class PasteDialog(Dialog[Pasted]):
             report.put(content([("\n" + glyphs_of(self).attention + " ", BAD), (str(error), TEXT)]))
             return
         self.verdict = found.verdicts[0] if found.verdicts else None
+        self.query_one("#paste-text").set_class(self.verdict is not None, "-checked")
         report.put(self._told(found))
         take.display = self.verdict is not None
         (take if self.verdict is not None else self.query_one("#check", PushButton)).focus()
 
     def _told(self, found: Any) -> Content:
         from wizard.check.commands import kind_words
+        from wizard.check.rewrite import quote
 
         glyphs = glyphs_of(self)
         parts: list[Part] = []
@@ -163,7 +183,7 @@ class PasteDialog(Dialog[Pasted]):
                 if problem.replacement and problem.replacement not in problem.message:
                     parts.append(("  " + _("Instead: {flag}").format(flag=problem.replacement), OK))
             if verdict.changed:
-                lines = "\n".join(text.command_lines(verdict.argv))
+                lines = "\n".join(text.command_lines(verdict.argv, quote))
                 parts += [("\n\n" + _("It becomes:") + "\n", f"bold {ACCENT}"), (lines, TEXT)]
         if len(found.verdicts) > 1:
             parts.append(("\n" + _("The text holds {n} commands; this is the first.").format(n=len(found.verdicts)), DIM))

@@ -26,6 +26,7 @@ from wizard.faces.tui.text import ACCENT, BOLD, DIM, OK, TEXT, WARN, Part, conte
 from wizard.faces.tui.views import (
     FlagsView,
     MachineView,
+    ModelInput,
     ModelView,
     MoveView,
     ReviewView,
@@ -39,7 +40,7 @@ from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows
 from wizard.i18n import _, sentences
 from wizard.plan_types import Step as TypeNext
 from wizard.program import spelt
-from wizard.session import Answers, Layer, Session, expand
+from wizard.session import Answers, Layer, Session, expand, looks_like_command
 
 if TYPE_CHECKING:
     from wizard.faces.tui.paste import Pasted
@@ -350,7 +351,8 @@ class WalkScreen(Screen[None]):
         elif isinstance(focused, PushButton) and focused.id == "start":
             enter = _("Start")
         elif isinstance(focused, PushButton) and focused.id not in ("next",):
-            enter = _("Press")
+            label = focused.label
+            enter = label if cell_len(label) <= 14 else _("Press")
         elif isinstance(view, ReviewView):
             enter = _(view.enter_label(self.walk.plan))
         keys = [("Enter", enter, "next")]
@@ -480,7 +482,12 @@ class WalkScreen(Screen[None]):
             self.query_one("#flag-rows", Rows).focus()
             return
         if isinstance(view, ModelView) and view.typed() and view.typed() != str(self.walk.plan.value("model") if self.walk.plan else ""):
-            self.wizard.choose_model(view.typed(), typed=True)
+            if looks_like_command(view.typed()):
+                command = view.typed()
+                view.forget_typed()
+                self.open_paste(command)
+            else:
+                self.wizard.choose_model(view.typed(), typed=True)
             return
         self.settle()
         self.wizard.choose_pending_model()
@@ -530,7 +537,7 @@ class WalkScreen(Screen[None]):
         size = text.gib(plan.move.size_bytes)
         parts: list[Part] = [
             (_("{size} are copied to {place}.").format(size=size, place=plan.move.destination) + "\n\n", TEXT),
-            (_("It goes on in the background while you walk on, and can be paused, stopped and taken up again. Later, the command stands among the last instructions."), DIM),
+            (_("It goes on in the background while you walk on, and can be paused, stopped and taken up again. With “Later”, the command stands among the last instructions."), DIM),
         ]
 
         async def answered(yes: bool | None) -> None:
@@ -711,6 +718,9 @@ class WalkScreen(Screen[None]):
         elif name.startswith("move-"):
             self.wizard.move_button(name.removeprefix("move-"))
 
+    def on_model_input_command_given(self, event: ModelInput.CommandGiven) -> None:
+        self.open_paste(event.command)
+
     def on_rows_moved(self, event: Rows.Moved) -> None:
         event.stop()
         view = self.view
@@ -808,12 +818,12 @@ class WalkScreen(Screen[None]):
             value = label or text.value_text(question.current(plan))
             self.notify(told.format(flag=row.flag, field=_(question.label), step=_(step.title), value=value), timeout=8)
 
-    def open_paste(self) -> None:
-        """Paste a command: what it says is taken over as answers of one's own."""
+    def open_paste(self, given: str = "") -> None:
+        """Paste a command: what it says is taken over as answers of one's own. ``given``: what was pasted already."""
         from wizard.faces.tui.paste import PasteDialog
 
         if self.walk.plan is not None:
-            self.app.push_screen(PasteDialog(self.walk.plan), self._pasted)
+            self.app.push_screen(PasteDialog(self.walk.plan, given), self._pasted)
 
     def _pasted(self, command: Pasted | None) -> None:
         """Take the model first: what the options may be depends on it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,15 @@ def clip(text: str, width: int, ellipsis: str = "…") -> str:
     return set_cell_size(text, width - 1).rstrip() + ellipsis
 
 
+def shorten(text: str, width: int, ellipsis: str = "…") -> str:
+    """The same, up to the end of a part of the sentence where one is in reach: "does not fit" of "does not fit: why"."""
+    whole = " ".join(one_width(text).split())
+    if cell_len(whole) <= width:
+        return whole
+    ends = [m.start() for m in re.finditer(r"[:;,：；，](?=\s|$)|[：；，]", whole) if m.start() and cell_len(whole[: m.start()]) <= width]
+    return whole[: ends[-1]] if ends else clip(whole, width, ellipsis)
+
+
 def clip_left(text: str, width: int, ellipsis: str = "…") -> str:
     """The same, keeping the end: for paths."""
     text = one_width(text)
@@ -120,6 +129,7 @@ _SEVERITY = {
 }
 _WHERE = {
     "linux": N_("Type here, in Linux:"),
+    "linux-new": N_("Type in a new Linux terminal:"),
     "powershell": N_("Type in PowerShell, on Windows:"),
     "powershell-admin": N_("Type in PowerShell as administrator, on Windows:"),
 }
@@ -142,7 +152,7 @@ def problem(item: Problem, glyphs: Glyphs, width: int) -> Content:
     lines += wrapped(item.detail, width, 2, DIM)
     if item.commands:
         lines += wrapped(where_text(item.where), width, 2, TEXT)
-        joiner = " \\" if item.where == "linux" else " `"
+        joiner = " `" if item.where.startswith("powershell") else " \\"
         lines += [typed(line, width, 4, joiner, ACCENT) for command in item.commands for line in command.splitlines()]
     if item.link:
         lines.append(hanging("  " + _("More: {link}").format(link=item.link), width, 6, DIM))
@@ -257,16 +267,16 @@ def _memory_sentence(plan: Plan, fit: FitResult) -> str:
 # -- command ----------------------------------------------------------------------------------------------------
 
 
-def command_lines(argv: Sequence[str]) -> list[str]:
+def command_lines(argv: Sequence[str], quote: Callable[[str], str] = shlex.quote) -> list[str]:
     """``vllm serve MODEL`` and one line for each flag with its values, quoted as a shell reads them."""
     if not argv:
         return []
-    lines = ["vllm serve " + shlex.quote(argv[0])]
+    lines = ["vllm serve " + quote(argv[0])]
     for word in argv[1:]:
         if word.startswith("--") or (word.startswith("-") and not word[1:2].isdigit() and len(word) > 1):
-            lines.append("  " + shlex.quote(word))
+            lines.append("  " + quote(word))
         else:
-            lines[-1] += " " + shlex.quote(word)
+            lines[-1] += " " + quote(word)
     return lines
 
 
@@ -465,7 +475,7 @@ def next_steps(steps: Sequence[TypeNext], width: int) -> Content:
         lines = [content([(f"{number}. ", f"bold {ACCENT}"), (item.title, BOLD)])]
         if item.commands and item.where != "linux":
             lines += wrapped(where_text(item.where), width, 3, DIM)
-        joiner = " \\" if item.where == "linux" else " `"
+        joiner = " `" if item.where.startswith("powershell") else " \\"
         lines += [typed(line, width, 5, joiner, ACCENT) for c in item.commands for line in c.splitlines()]
         # What ends running work is said in the colour of a warning.
         drastic = any("--shutdown" in c for c in item.commands)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
@@ -21,16 +22,18 @@ from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, pad
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, Toggle, glyphs_of
-from wizard.i18n import N_, _, clauses, listed, ngettext
+from wizard.i18n import N_, _, clauses, listed, ngettext, sentences
 from wizard.models.move_place import about_seconds
 from wizard.models.words import origin_words, quant_words
+from wizard.plan.wsl import SIZE_WARNINGS
 from wizard.program import spelt
-from wizard.session import THIS_MACHINE
+from wizard.session import THIS_MACHINE, looks_like_command
 from wizard.steps import Step, nothing_runs_here
 
 if TYPE_CHECKING:
     from wizard.facts import ProbeRun
     from wizard.models.info import FoundModel
+    from wizard.plan_types import Choice as PlanChoice
     from wizard.plan_types import FlagRow, Plan
     from wizard.plan_types import Step as TypeNext
 
@@ -300,6 +303,21 @@ class MachineView(StepView):
 # -- 2: the model -----------------------------------------------------------------------------------------------
 
 
+class ModelInput(LineInput):
+    """Takes a path or an id; a command that is pasted here goes where commands are read."""
+
+    def _on_paste(self, event: events.Paste) -> None:
+        if any(map(looks_like_command, event.text.splitlines())):
+            event.prevent_default()
+            event.stop()
+            self.post_message(self.CommandGiven(event.text))
+
+    class CommandGiven(Message):
+        def __init__(self, command: str) -> None:
+            super().__init__()
+            self.command = command
+
+
 class ModelView(StepView):
     """What lies on this machine, what recipes fit, and a line for anything else; the memory bar below."""
 
@@ -318,7 +336,7 @@ class ModelView(StepView):
         yield Rows(id="models", max_lines=11, empty=_("Nothing found yet."))
         with Horizontal(classes="row block", id="typed-row"):
             yield Static(Content(_("Another one")), classes="label")
-            yield LineInput(id="typed", placeholder=_("/path/to/model, or owner/name"))
+            yield ModelInput(id="typed", placeholder=_("/path/to/model, or owner/name"))
         yield Panel(id="model-error", classes="block")
         yield Panel(id="model-memory", classes="block")
         yield Panel(id="model-about", classes="block")
@@ -429,6 +447,13 @@ _MOUNTS = {
 }
 
 
+def _against(plan: Plan, choice: PlanChoice) -> str:
+    """What speaks against a model: of the chosen one what the plan says, which knows the other answers as well."""
+    if choice.value == str(plan.value("model")) and choice.against and not choice.disabled and not plan.blockers:
+        return _("{gib} GiB in RAM: slow").format(gib=plan.offload_gib) if plan.offload_gib else ""
+    return choice.against
+
+
 def model_entries(plan: Plan, so_far: Sequence[FoundModel] | None = None) -> list[ModelEntry]:
     """All rows: found models first, then recipes that fit, then an id or path that was typed."""
     found = {m.path: m for m in (so_far if so_far is not None else plan.session.found)}
@@ -441,7 +466,7 @@ def model_entries(plan: Plan, so_far: Sequence[FoundModel] | None = None) -> lis
             continue
         choice = by_value.get(model.path)
         where = _(_MOUNTS[model.mount_kind]) if model.mount_kind in _MOUNTS else origin_words(model.origin)
-        trouble = model.problem or (choice.against if choice is not None else "")
+        trouble = model.problem or (_against(plan, choice) if choice is not None else "")
         entries.append(
             ModelEntry(
                 model.path, model.name, "here", text.gib(model.size_bytes) if model.size_bytes is not None else "", where, trouble,
@@ -457,7 +482,7 @@ def model_entries(plan: Plan, so_far: Sequence[FoundModel] | None = None) -> lis
         size, precision = _recipe_facts(plan, choice.value)
         entries.append(
             ModelEntry(
-                choice.value, choice.label, "recipe", size, precision, choice.against, choice.note,
+                choice.value, choice.label, "recipe", size, precision, _against(plan, choice), choice.note,
                 choice.recommended, not choice.disabled,
             )
         )  # fmt: skip
@@ -519,7 +544,7 @@ def _model_drawer(entry: ModelEntry, view: Widget, roomy: bool, longest: int) ->
             (mark, ACCENT if chosen else DIM),
             (pad(name, name_width, glyphs.ellipsis), style),
             (f"{entry.size:>10}  ", TEXT if entry.selectable else DIM),
-            (clip(tail, tail_width, glyphs.ellipsis), WARN if entry.trouble or entry.slow else DIM),
+            (text.shorten(tail, tail_width, glyphs.ellipsis), WARN if entry.trouble or entry.slow else DIM),
         ]
         return [content(parts)]
 
@@ -804,7 +829,8 @@ def wsl_content(walk: Walk, glyphs: Glyphs, width: int) -> Content:
     from wizard.faces.tui.files import wslconfig_diff
 
     blocks: list[Content] = []
-    told = [(glyphs.attention, WARN, w) for w in plan.wsl.warnings] + [(glyphs.bullet, DIM, n) for n in plan.wsl.notes]
+    sizes = [sentences(w.title, w.detail) for w in plan.warnings if w.code in SIZE_WARNINGS]
+    told = [(glyphs.attention, WARN, w) for w in (*sizes, *plan.wsl.warnings)] + [(glyphs.bullet, DIM, n) for n in plan.wsl.notes]
     if told:
         lines: list[Content] = []
         for mark, style, words in told:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wizard.errors import WizardError
 from wizard.faces.tui.text import DIM, TEXT, content
-from wizard.i18n import _
+from wizard.i18n import _, clause
 from wizard.session import Layer
 from wizard.steps import set_answer
 
@@ -89,7 +89,8 @@ def _ask(screen: WalkScreen, ways: list[WayOut], go_on: Callable[[], None] | Non
         elif key is not None:
             take(screen, ways[int(key)])
 
-    screen.app.push_screen(Choose(_("This model does not fit"), told, options), chosen)
+    title = next((clause(b.title) for b in screen.walk.plan.blockers if b.code == BLOCKER), "") if screen.walk.plan is not None else ""
+    screen.app.push_screen(Choose(title, told, options), chosen)
 
 
 def take(screen: WalkScreen, way: WayOut) -> None:

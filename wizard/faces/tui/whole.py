@@ -197,7 +197,8 @@ class Choose(Dialog[str]):
     def body(self) -> Iterator[Widget]:
         told = Panel(id="choose-told", classes="block")
         told.put(self._told)
-        yield told
+        if self._told.plain:
+            yield told
         yield Rows(id="choose-rows", opens=True)
 
     def on_mount(self) -> None:

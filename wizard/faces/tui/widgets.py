@@ -26,10 +26,10 @@ from wizard.faces.tui.text import (
     TEXT,
     WARN,
     Part,
-    clip,
     content,
     join,
     pad,
+    shorten,
     wrapped,
 )
 from wizard.i18n import _
@@ -122,6 +122,11 @@ class PushButton(Static, can_focus=True):
 
     def __init__(self, label: str, *, id: str) -> None:
         super().__init__(Content(label), id=id)
+
+    @property
+    def label(self) -> str:
+        """Its words, without the marks beside them."""
+        return "".join(c for c in str(self.content) if c.isalnum() or c in " -’'").strip()
 
     def rename(self, label: str) -> None:
         if str(self.content) != label:
@@ -506,7 +511,7 @@ class Chooser(Rows):
                 parts.append(("  " + _("recommended"), OK))
             room = width - content(parts).cell_length - 2 - 4  # 4: the mark of rows out of sight
             if note and room >= 16:
-                parts.append(("  " + clip(note, room, glyphs.ellipsis), note_style))
+                parts.append(("  " + shorten(note, room, glyphs.ellipsis), note_style))
             return [content(parts).truncate(width)]
 
         return draw

@@ -49,8 +49,8 @@ def memory_sizes(machine: Machine) -> list[Problem]:
         detail = _(
             "The shared memory (/dev/shm) holds {size}. Several GPUs exchange data through it: start this container with --ipc=host or --shm-size=8g."
         ).format(size=gib(shm))
-        severity = Severity.WARNING if len(machine.gpu.gpus) > 1 else Severity.INFO
-        found.append(Problem("small_shm", severity, _("Small shared memory"), detail))
+        if len(machine.gpu.gpus) > 1:
+            found.append(Problem("small_shm", Severity.WARNING, _("Small shared memory"), detail))
     return found
 
 
