@@ -118,7 +118,7 @@ class _AtSomeLength(Protocol):
 
 
 def ways_out(
-    info: ModelInfo, request: FitRequest, *, variants: Sequence[ModelInfo] = (), most: int = 4, calibration: Calibration | Calibrations | None = None,
+    info: ModelInfo, request: FitRequest, *, variants: Sequence[ModelInfo] = (), most: int = 3, calibration: Calibration | Calibrations | None = None,
     gpus: int | None = None, ram_free_bytes: int | None = None,
 ) -> tuple[WayOut, ...]:  # fmt: skip
     """The nearest changes that make it fit, each computed, nearest first.
@@ -212,12 +212,12 @@ def _changes(
     if asked and LEAST_LENGTH <= length < asked and works(replace(request, max_model_len=length)):
         distance = 1.0 if length * 2 >= asked or length >= COMFORTABLE_LENGTH else 3.0
         yield distance, WayOut("shorter", _("a context of {n} tokens instead of {asked}").format(n=length, asked=asked), {"max_model_len": str(length)})
-    if fit_profile.video_allowed(info, request) and not fit_profile.images_off(request):
+    if fit_profile.video_allowed(info, request) and not fit_profile.images_off(info, request):
         limits = {**(request.limit_mm_per_prompt or {}), "video": 0}
         hit = at_some_length(replace(request, limit_mm_per_prompt=limits))
         if hit is not None and hit[1] > length:
             yield 1.4, _with_length("no_video", _("no video, only images"), {"limit_mm_per_prompt": json.dumps(limits)}, hit[1], asked)
-    if "image" in info.modalities and not fit_profile.images_off(request):
+    if "image" in info.modalities and not fit_profile.images_off(info, request):
         hit = at_some_length(replace(request, limit_mm_per_prompt=dict.fromkeys(("image", "video", "audio"), 0)))
         if hit is not None:
             limits = {k: 0 for k in info.modalities if k != "text"}
@@ -251,10 +251,14 @@ def _changes(
                 yield 0.9 - size / 1e5, _with_length("variant_here", text, {"model": variant.source}, hit[1], asked)
                 continue
             name = variant.repo_id or variant.source
-            text = _("the smaller variant {name} ({size:.1f} GiB, {quant})").format(name=name, size=size, quant=quant_words(variant.quant_detail or variant.quantization or _("unquantized")))
+            words = {"name": name, "size": size, "quant": quant_words(variant.quant_detail or variant.quantization or _("unquantized"))}
             # The one that gives up least comes first.
             lost = 1 - (variant.weight_bytes or 0) / info.weight_bytes if info.weight_bytes else 1.0
-            yield 2.5 + 0.2 * lost, _with_length("variant", text, {"model": name}, hit[1], asked)
+            if _same_model(info, variant):
+                yield 2.5 + 0.2 * lost, _with_length("variant", _("the smaller variant {name} ({size:.1f} GiB, {quant})").format(**words), {"model": name}, hit[1], asked)
+            else:
+                text = _("another model of the family, {name} ({size:.1f} GiB, {quant})").format(**words)
+                yield 2.9 + 0.2 * lost, _with_length("other_model", text, {"model": name}, hit[1], asked)
     if info.quantization is None and not request.quantization and not request.cpu and info.kv_layers:
         four = four_bit_variant(info)
         hit = at_some_length(request, four) if four is not None else None
@@ -280,6 +284,11 @@ def _changes(
             if hit is not None:
                 yield 9.0, _with_length("offload", _("{gib} GiB of the weights kept in RAM, the last resort: answers come much slower").format(gib=gib), {"cpu_offload_gb": str(gib)}, hit[1], asked)
                 break
+
+
+def _same_model(a: ModelInfo, b: ModelInfo) -> bool:
+    """Whether two checkpoints have the same shapes: then they differ in their numbers' types only."""
+    return (a.architecture, a.num_layers, a.hidden_size, a.num_experts) == (b.architecture, b.num_layers, b.hidden_size, b.num_experts)
 
 
 def _with_a_part_in_ram(
@@ -510,6 +519,9 @@ def _offload(
     asked = replace(request, max_model_len=least, max_num_seqs=request.max_num_seqs or aim.seqs)
     if trial.fit(asked).fits or not trial.fit(asked).certain:
         return request
+    # Fewer requests at once cost less than weights in RAM, which make every answer slow.
+    if any(trial.fit(replace(asked, max_num_seqs=n)).fits for n in _fewer(request, aim)):
+        return request
     on_each = layout_of(request).gpus
     for gib in OFFLOADS_GIB:
         if gib * GIB * on_each > min(ram_free_bytes * 0.8, trial.info.weight_bytes * MOST_OFFLOADED):
@@ -519,6 +531,11 @@ def _offload(
             picks[OFFLOAD] = Pick(OFFLOAD, str(gib), words.format(gib=gib))
             return replace(request, cpu_offload_bytes=gib * GIB)
     return request
+
+
+def _fewer(request: FitRequest, aim: Aim) -> list[int]:
+    """Numbers of requests at once below the aim, where the user set none."""
+    return [] if request.max_num_seqs is not None else [n for n in FEWER if n < (aim.seqs or 256)]
 
 
 def round_length(tokens: int) -> int:
@@ -544,6 +561,13 @@ def _length(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick]
         else:
             length = min(target, round_length(result.max_model_len_that_fits))
             reason = _("the longest that surely fits the memory that is left for the KV cache")
+            if length < LEAST_LENGTH:
+                for seqs in _fewer(request, aim):
+                    held = trial.fit(replace(request, max_model_len=target, max_num_seqs=seqs))
+                    longer = min(target, round_length(held.max_model_len_that_fits or 0))
+                    if longer >= min(LEAST_LENGTH, target):
+                        length, reason = longer, _("the longest that surely fits with {n} requests at once; more would need memory of their own").format(n=seqs)
+                        break
             if length < LEAST_LENGTH:
                 length, reason = min(target, LEAST_LENGTH), _("the least that is of use; see what stands in the way")
         if result.calibrated:

@@ -138,7 +138,7 @@ def _stage_weights(info: ModelInfo, model: _Model, request: FitRequest, notes: l
     total = info.weight_bytes
     if model.arch is None:
         return ([total // (tp * pp)] * pp if total else []), []
-    towers = not (fit_profile.images_off(request) and version_key(request.release) >= (0, 15))
+    towers = not (fit_profile.images_off(info, request) and version_key(request.release) >= (0, 15))
     parts = _stages(info, model, request, towers, uses_mtp(info, request))
     ratio = _scale(info, model, notes)
     if ratio is None and total:

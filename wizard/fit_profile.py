@@ -216,7 +216,7 @@ def _in_one_item(info: ModelInfo, request: FitRequest, image_tokens: int) -> int
 def grows_with_context(info: ModelInfo, request: FitRequest) -> bool:
     """Whether a longer context makes the profiling run larger, because a longer video has room in it."""
     model_type = str(info.config.get("model_type") or "")
-    return model_type.startswith(_LONG_VIDEO) and video_allowed(info, request) and not images_off(request) and not request.skip_mm_profiling
+    return model_type.startswith(_LONG_VIDEO) and video_allowed(info, request) and not images_off(info, request) and not request.skip_mm_profiling
 
 
 def lengths_of_like_profile(info: ModelInfo, limit: int) -> list[int]:
@@ -226,18 +226,18 @@ def lengths_of_like_profile(info: ModelInfo, limit: int) -> list[int]:
     return [limit, *(n for n in reversed(tops) if n < limit)]
 
 
-def images_off(request: FitRequest) -> bool:
-    """Whether the user switched every modality but text off."""
-    limits = request.limit_mm_per_prompt
-    return request.language_model_only or (limits is not None and bool(limits) and all(v == 0 for v in limits.values()))
+def images_off(info: ModelInfo, request: FitRequest) -> bool:
+    """Whether every modality of the model but text is switched off: a kind that is not limited is allowed."""
+    limits = request.limit_mm_per_prompt or {}
+    kinds = [kind for kind in info.modalities if kind != "text"]
+    return request.language_model_only or (bool(kinds) and all(limits.get(kind, 1) == 0 for kind in kinds))
 
 
 def vision_profile(info: ModelInfo, arch: Arch, request: FitRequest, batch: Batch, dtype_bytes: float) -> Vision:
     """The encoder's part of the profiling run; nothing for text models, or when images are off or not profiled."""
-    if "image" not in info.modalities or images_off(request) or request.skip_mm_profiling:
+    if "image" not in info.modalities or images_off(info, request) or request.skip_mm_profiling:
         return Vision()
-    limits = request.limit_mm_per_prompt
-    if limits is not None and limits.get("image") == 0 and limits.get("video", 0) == 0:
+    if (request.limit_mm_per_prompt or {}).get("image", 1) == 0 and not video_allowed(info, request):
         return Vision()
     vision = arch_reader.vision_config(info.config)
     model_type = str(info.config.get("model_type") or "")

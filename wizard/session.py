@@ -352,7 +352,7 @@ def looks_like_command(text: str) -> bool:
 
 _COMMAND = re.compile(
     r"\s*(?:[$#>]\s+)?(?:sudo\s+)?(?:[A-Za-z_]\w*=\S*\s+)*"
-    r"(?:\S*/)?(?:vllm\s+serve\b|docker\s+(?:container\s+)?run\b|podman\s+run\b|python[\d.]*\s+-m\s+vllm\b)"
+    r"(?:\S*/)?(?:vllm\s+serve(?!\S)|docker\s+(?:container\s+)?run(?!\S)|podman\s+run(?!\S)|python[\d.]*\s+-m\s+vllm\b)"
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,10 @@ from tests.cluster.conftest import (
     write,
 )
 from wizard import releases
+from wizard.cluster.after import next_steps
 from wizard.cluster.commands import node_command
 from wizard.cluster.kubernetes import argument
+from wizard.plan_types import Decision
 
 MODEL_FOR = {1: machines.MODEL, 2: DENSE, 8: DENSE}
 
@@ -475,3 +478,18 @@ def test_generate_writes_what_the_walk_would(records: Path, tmp_path: Path, caps
     words = ["generate", "--yes", "--machine", str(records / "n1"), "--model", DENSE, "--set", "run_on=nodes-native", "--set", f"nodes_file={nodes}"]
     assert run([*words, "--out", str(tmp_path / "over")]) == 0
     assert (tmp_path / "over/n2/launch.sh").exists()
+
+
+def test_every_line_of_the_replicas_environment_has_its_reason_and_no_head_is_named(records: Path) -> None:
+    plan = planned(records, 1, "replicas")
+    assert not any("head" in step.consequence for step in next_steps(plan))
+    slow = replace(plan, plan=replace(plan.plan, container_env={"VLLM_X": "1"}, decisions=(*plan.plan.decisions, Decision("env.VLLM_X", "1", "for a test", "detected"))))
+    text = next(f.content for f in cluster_files(slow) if f.path.endswith("compose.yaml")).decode()
+    lines = text.splitlines()
+    at = next(n for n, line in enumerate(lines) if "VLLM_X:" in line)
+    assert "for a test" in lines[at - 1] + lines[at]
+
+
+def test_the_way_to_try_it_names_the_head_of_several_nodes(records: Path) -> None:
+    plan = planned(records, 2, "nodes-native")
+    assert any(f"On {plan.head.name}, the head." in step.consequence for step in next_steps(plan))

@@ -127,7 +127,7 @@ class _Machine:
         return MemoryReading(16 << 30, 1 << 30, 0, 0)
 
 
-VANISHED = b"RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+VANISHED = b"INFO 11-05 03:12:46 [core.py:99] Initializing a V1 LLM engine (v0.32.0)\nRuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
 
 
 def test_the_kernel_log_confirms_a_guess() -> None:
@@ -142,6 +142,15 @@ def test_docker_confirms_a_guess() -> None:
     answers = {"dmesg": "nothing here\n", "docker ps": '{"Image": "vllm/vllm-openai", "Names": "llm"}\nrubbish\n', "docker inspect": "true 137 8589934592\n"}
     look(_Machine(answers), found)  # type: ignore[arg-type]
     assert found.findings[0].confidence == "high"
+
+
+def test_a_line_that_only_says_that_it_failed_is_no_sign_of_a_kill_but_the_kernel_may_know() -> None:
+    line = b"RuntimeError: Engine core initialization failed. See root cause above.\n"
+    found = diagnose(read_bytes(line))
+    assert (found.findings[0].cause, found.findings[0].line_number) == ("unknown", 1)
+    assert "not in this text" in found.findings[0].title
+    look(_Machine({"dmesg": "[1.0] Out of memory: Killed process 7 (VLLM::EngineCor) total-vm:1kB\n"}), found)  # type: ignore[arg-type]
+    assert any("Killed process 7" in e for e in found.findings[0].evidence)
 
 
 def test_a_machine_that_answers_nothing_changes_nothing() -> None:

@@ -400,3 +400,10 @@ def test_what_is_no_end_of_problems_is_cut_short() -> None:
     assert len(found.problems) == 10_001
     assert (found.problems[-1].line, found.problems[-1].kind) == (None, "more_problems")
     assert "50" in found.problems[-1].message
+
+
+@pytest.mark.parametrize("form", ["utf-8", "utf-16"])
+def test_a_wrong_value_is_quoted_as_it_stands_in_the_file(form: str) -> None:
+    found = parse("[wsl2]\nswap=8GB2. 重启WSL生效 # x\n".encode(form))
+    (problem,) = found.problems
+    assert "8GB2. 重启WSL生效'" in problem.message

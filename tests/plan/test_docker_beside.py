@@ -41,7 +41,7 @@ def test_a_driver_that_is_too_old_for_the_image_is_named_before_anything_else() 
     assert "575 or newer" in made.docker_lacks
     assert head(made).startswith("Docker cannot run this here yet: ")
     assert "575 or newer" in head(made)
-    assert "cannot run this here yet" in next(f for f in files(made) if f.path == "compose.yaml").title
+    assert "cannot run it here yet" in next(f for f in files(made) if f.path == "compose.yaml").title
 
 
 def test_what_docker_itself_lacks_is_named_as_well() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from wizard.diagnose.engine import Fix, Match
+from wizard.diagnose.engine import Fix, Match, fixes_of
 from wizard.diagnose.run_facts import NAMES
 from wizard.i18n import N_, _
 
@@ -269,7 +269,7 @@ def out_of_memory(match: Match) -> bool:
         match.confidence = "medium"
         return _become(match, "gpu_mem_util_too_high", _POOL)
     if _LOADING.search(frames):
-        return _become(match, "weights_oom", _WEIGHTS)
+        return _weights(match, sure=True)
     if name == "graphs":
         return _become(match, "cudagraph_capture_oom", _GRAPH)
     if size is not None and size >= _LARGE_GIB:
@@ -283,6 +283,16 @@ def out_of_memory(match: Match) -> bool:
         match.confidence = "medium"
         return _become(match, "kv_cache_no_memory", _ACTIVATIONS)
     match.confidence = "high" if name == "loading" else "low"
+    return _weights(match, sure=name == "loading")
+
+
+def _weights(match: Match, sure: bool) -> bool:
+    """Smaller batches and a shorter context make no weights smaller: they are no cures where it is certain, and come
+    last where it is not."""
+    own = fixes_of(match.case, match.rule.fixes, match.fields)
+    help_little = [fix for fix in own if fix.flags]
+    match.extra_fixes = [*(fix for fix in own if not fix.flags), *([] if sure else help_little)]
+    match.drop_fixes = True
     return _become(match, "weights_oom", _WEIGHTS)
 
 

@@ -26,7 +26,7 @@ OTHER_FIELDS = (
     "tier", "priority", "kinds", "stages", "releases", "facts", "check", "over", "confidence", "fixes", "sources",
     "match", "no_match", "look",
 )  # fmt: skip
-FIX_FIELDS = ("summary", "flags", "env", "files", "commands", "releases", "when")
+FIX_FIELDS = ("summary", "flags", "env", "files", "commands", "releases", "when", "less")
 KINDS = ("exception", "code", "detail", "error", "warning", "tool", "plain", "prose", "info")
 STRUCTURE = "structure.yaml"
 

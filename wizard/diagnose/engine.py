@@ -16,6 +16,7 @@ from wizard.i18n import N_, _
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
+    from collections.abc import Callable
     from typing import Any
 
     from wizard.diagnose.reader import NumberedLines
@@ -49,9 +50,11 @@ _INTERNAL = frozenset(
 
 
 class Fix:
-    """Something that can be done. ``flags`` and ``env``: name -> value, None takes it away, True is a switch."""
+    """Something that can be done. ``flags`` and ``env``: name -> value, None takes it away, True is a switch.
 
-    __slots__ = ("commands", "env", "files", "flags", "summary")
+    ``less``: its numbers help only where they are below what was asked for."""
+
+    __slots__ = ("commands", "env", "files", "flags", "less", "summary")
 
     def __init__(
         self,
@@ -60,7 +63,9 @@ class Fix:
         env: dict[str, str | None] | None = None,
         files: list[dict[str, str]] | None = None,
         commands: list[str] | None = None,
+        less: bool = False,
     ) -> None:
+        self.less = less
         self.summary = summary
         self.flags = flags or {}
         self.env = env or {}
@@ -459,11 +464,19 @@ def _vanished(case: Case, events: list[Event]) -> Match | None:
     book = case.book
     for event in events:
         if event.kind != INFO and case.is_wrapper(event):
+            if not case.run.marks and not _reported(case, event):
+                return Match(book.by_id("only-the-echo"), event, None, case)
             match = Match(book.by_id("engine-vanished"), event, None, case)
             match.line_index = -1
             match.evidence.append(event.text)
             return match
     return None
+
+
+def _reported(case: Case, event: Event) -> bool:
+    """Whether anything that a server logs stands above an event: then what is missing was never printed."""
+    rows = case.run.lines.lines[case.run.first : event.index]
+    return any(word in row for row in rows for word in ("INFO ", "WARNING ", "[core.py"))
 
 
 def _hung(case: Case) -> Match | None:
@@ -595,13 +608,37 @@ def fixes_of(case: Case, rows: list[dict[str, Any]], fields: dict[str, Any]) -> 
                 {k: str(v).format(**fields) if v is not None else None for k, v in row.get("env", {}).items()},
                 [{k: str(v).format(**fields) for k, v in file.items()} for file in row.get("files", ())],
                 [str(c).format(**fields) for c in row.get("commands", ())],
+                bool(row.get("less")),
             )
         except (KeyError, IndexError):
             continue  # a figure that this log does not give
+        if fix.less:
+            fix.flags = only_less(fix.flags, case.run.value_of)
+            if not fix.flags:
+                continue
         if fix.flags and case.release and not _accepted(case.release, fix.flags):
             continue
         out.append(fix)
     return out
+
+
+def only_less(flags: dict[str, Any], now: Callable[[str], str | None]) -> dict[str, Any]:
+    """``flags`` with numbers below what is asked for ``now`` (by dest; None: not known): half of that where a rule's own
+    is no lower; {} where no number can be."""
+    kept, lowers = {}, False
+    for flag, value in flags.items():
+        number, there = _whole(value), _whole(now(flag.lstrip("-").replace("-", "_")))
+        if number is not None and there is not None and number >= there:
+            if there < 2:
+                continue
+            value = str(there // 2)
+        kept[flag] = value
+        lowers = lowers or number is not None
+    return kept if lowers else {}
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, (int, str)) and not isinstance(value, bool) and str(value).isdigit() else None
 
 
 def _accepted(release: str, flags: dict[str, Any]) -> bool:

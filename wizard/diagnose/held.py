@@ -64,7 +64,7 @@ def _held(fix: Fix, share: float, diagnosis: Diagnosis) -> Fix | None:
     if wanted > before and share <= before:
         return None
     told = _("Give vLLM more of the GPU: {share} is free on this machine.") if wanted > before else _("Take a smaller share: {share} is free on this machine.")
-    return Fix(told.format(share=f"{share:.2f}"), {**fix.flags, FLAG: f"{share:.2f}"}, fix.env, fix.files, fix.commands)
+    return Fix(told.format(share=f"{share:.2f}"), {**fix.flags, FLAG: f"{share:.2f}"}, fix.env, fix.files, fix.commands, fix.less)
 
 
 def _for_windows(fix: Fix, diagnosis: Diagnosis) -> Fix:

@@ -274,6 +274,17 @@ class Run:
             self._arguments = {m[1]: m[2].strip("'\" ") for m in _FLAG.compiled.finditer(line)}
         return self._arguments
 
+    def value_of(self, name: str) -> str | None:
+        """The value that the option ``name`` (its dest) was given, by the log's arguments or its command; None: none seen."""
+        found = self.arguments.get(name)
+        if found is not None or self.command is None:
+            return found
+        import re
+
+        spelt = f"{name}|{name.replace('_', '-')}"
+        hits = re.findall(rf"--(?:{spelt})[ =]+['\"]?([^\s'\"\\]+)", self.command)
+        return hits[-1] if hits else None
+
     def given(self, name: str) -> bool:
         """Whether the option ``name`` (its dest) was given with a value: by the log's arguments, or its command."""
         if self.arguments.get(name, "None") != "None":

@@ -138,7 +138,8 @@ def prepared(session: Session, inventory: Inventory, *, given_out: bool) -> tupl
     recorded = session.machine.name != "this machine"
     if recorded and not given_out:
         return complete, made, None
-    return complete, made, prepare(cluster_files(made), out)
+    changes = prepare(cluster_files(made), out)
+    return complete, replace(made, after=writing.with_kept_key(made.after, made.plan, changes)), changes
 
 
 def changes_in_walk(session: Session, plan: Plan, out_dir: str, *, apply_wslconfig: bool = False) -> tuple[list[Change], Plan]:
@@ -156,6 +157,7 @@ def changes_in_walk(session: Session, plan: Plan, out_dir: str, *, apply_wslconf
         made = plan_cluster(complete, inventory)
     shown = replace(plan, session=complete, after=made.after, warnings=made.warnings)
     changes = prepare(cluster_files(made, apply_wslconfig=apply_wslconfig), out_dir)
+    shown = replace(shown, after=writing.with_kept_key(made.after, made.plan, changes))
     return changes, writing.without_copying(shown) if apply_wslconfig else shown
 
 

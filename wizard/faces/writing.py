@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wizard import columns
-from wizard.i18n import _, bracketed, clause, labelled, stopped
+from wizard.i18n import _, bracketed, clause, labelled, sentences, stopped
 from wizard.program import spelt
 from wizard.session import SECRET_ENV, Session
 
@@ -59,7 +59,29 @@ def changes_for(
     if complete is not session:
         plan = make_plan(complete)
     changes = prepare(files(plan, apply_wslconfig=apply_wslconfig), out_dir)
+    plan = replace(plan, after=with_kept_key(plan.after, plan, changes))
     return changes, without_copying(plan) if apply_wslconfig else plan
+
+
+def with_kept_key(steps: tuple[Step, ...], plan: Plan, changes: Sequence[Change]) -> tuple[Step, ...]:
+    """What is typed next, where vllm.env holds an API key of an earlier write: what stands there is never lost, so the
+    server asks for it although this plan would not."""
+    from wizard.apply import env_values
+    from wizard.outputs.env import NAME
+    from wizard.plan.after import try_command
+
+    if plan.value("access") == "network":
+        return steps
+    held = next((env_values(c.after) for c in changes if c.spec.path == NAME), {})
+    plain = try_command(plan)
+    if not held.get(SECRET_ENV["api_key"]) or not any(plain in s.commands for s in steps):
+        return steps
+    told = _("An API key of an earlier write stands in {file}, so the server asks for it. Take that line out if nobody is to need one.").format(file=NAME)
+    keyed = try_command(plan, with_key=True)
+    return tuple(
+        replace(s, commands=tuple(keyed if c == plain else c for c in s.commands), consequence=sentences(s.consequence, told)) if plain in s.commands else s
+        for s in steps
+    )
 
 
 def without_copying(plan: Plan) -> Plan:

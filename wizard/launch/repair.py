@@ -106,8 +106,10 @@ def candidates(finding: Finding, session: Session, plan: Plan, host: Host) -> li
 
 def _answers_of(fix: Fix, plan: Plan) -> dict[str, Any]:
     """The answers that a fix changes; {} when it is nothing that answers can say (a command, a driver)."""
+    from wizard.diagnose.engine import only_less
+
     out: dict[str, Any] = {}
-    for flag, value in fix.flags.items():
+    for flag, value in (only_less(fix.flags, lambda dest: _now(dest, plan)) if fix.less else fix.flags).items():
         option = _option(flag, plan)
         if option is None:
             return {}
@@ -116,6 +118,13 @@ def _answers_of(fix: Fix, plan: Plan) -> dict[str, Any]:
     for name, text in fix.env.items():
         out[f"env.{name}"] = "" if text is None else str(text)
     return out
+
+
+def _now(dest: str, plan: Plan) -> str | None:
+    """What the plan's command gives an option; None where vLLM's own default stands."""
+    option = next((o for o in plan.release.options if o.dest == dest), None) if plan.release is not None else None
+    at = next((n for n, word in enumerate(plan.argv[:-1]) if option is not None and word in option.flags), None)
+    return None if at is None else str(plan.argv[at + 1])
 
 
 def _option(flag: str, plan: Plan) -> Option | None:

@@ -95,10 +95,12 @@ def _where_to_try(plan: Plan) -> str:
     )
 
 
-def try_command(plan: Plan) -> str:
-    """A curl line that proves that the server answers; the key is read from where it stands."""
+def try_command(plan: Plan, *, with_key: bool | None = None) -> str:
+    """A curl line that proves that the server answers; the key is read from where it stands.
+
+    ``with_key``: whether the server asks for one (default: where it is reached from the network)."""
     url = f"http://127.0.0.1:{plan.value('port')}/v1/models"
-    if plan.value("access") != "network":
+    if not (plan.value("access") == "network" if with_key is None else with_key):
         return f"curl -s {url}"
     env = bash_word(f"{plan.value('out_dir')}/{ENV_NAME}")
     return f"curl -s -H \"Authorization: Bearer $(sed -n 's/^VLLM_API_KEY=//p' {env})\" {url}"

@@ -89,7 +89,7 @@ def shorten(text: str, width: int, ellipsis: str = "…") -> str:
     whole = " ".join(one_width(text).split())
     if cell_len(whole) <= width:
         return whole
-    ends = [m.start() for m in re.finditer(r"[:;,：；，](?=\s|$)|[：；，]", whole) if m.start() and cell_len(whole[: m.start()]) <= width]
+    ends = [m.start() for m in re.finditer(r"[:;,](?=\s|$)|[：；，]", whole) if width // 3 < cell_len(whole[: m.start()]) <= width]
     return whole[: ends[-1]] if ends else clip(whole, width, ellipsis)
 
 

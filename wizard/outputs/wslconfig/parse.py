@@ -134,7 +134,7 @@ def parse(
 ) -> Parsed:
     """Read ``data`` as WSL reads it; never raises. Without the host's figures what depends on them is None."""
     text, items = _scanned(bytes(data), mode)
-    reading = _Reading(mode)
+    reading = _Reading(mode, bytes(data), text.encoding)
     if not text.readable:
         reading.problem(None, None, UNREADABLE, _unreadable_message(text.encoding))
     reading.take(items)
@@ -246,8 +246,9 @@ def value_of(key: keys.Key, raw: str) -> str | None:
 class _Reading:
     """What WSL's key table holds while the lines come in."""
 
-    def __init__(self, mode: Mode) -> None:
+    def __init__(self, mode: Mode, data: bytes, encoding: str) -> None:
         self.mode = mode
+        self._data, self._encoding = data, encoding
         self.accepted: list[Accepted] = []
         self.rejected: list[Rejected] = []
         self.problems: list[Problem] = []
@@ -302,12 +303,20 @@ class _Reading:
             refused = int(value is None)
         if value is None:
             for _again in range(refused):
-                self.problem(entry.line, key.name, INVALID[key.kind], _invalid_message(key, raw))
+                self.problem(entry.line, key.name, INVALID[key.kind], _invalid_message(key, self._as_it_stands(entry)))
             self.rejected.append(Rejected(key.name, raw, entry.line))
             self.bad_dns_ip = self.bad_dns_ip or key.kind == "ipv4"
             return
         self.values[key.name] = value
         self.accepted.append(Accepted(key.name, raw, value, entry.line))
+
+    def _as_it_stands(self, entry: Entry) -> str:
+        """The value as the user knows it: what WSL makes of letters outside ASCII is nothing to recognise it by."""
+        raw = entry.raw_text
+        if raw.isascii() and raw.isprintable():
+            return raw
+        own = self._data[entry.value_start : entry.value_end]
+        return own.decode("utf-16-le" if self._encoding == grammar.UTF16LE else "utf-8", "replace")
 
     def effective(self, host_ram_bytes: int | None, host_cpus: int | None) -> Effective:
         """What WSL makes of the values: defaults, clamps, and settings that switch others off."""

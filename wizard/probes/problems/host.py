@@ -46,11 +46,13 @@ def memory_sizes(machine: Machine) -> list[Problem]:
         found.append(_no_swap(machine))
     shm = memory.shm_bytes.value
     if shm is not None and shm < SMALL_SHM_BYTES and machine.system in CONTAINERS:
-        detail = _(
-            "The shared memory (/dev/shm) holds {size}. Several GPUs exchange data through it: start this container with --ipc=host or --shm-size=8g."
+        several = len(machine.gpu.gpus) > 1
+        detail = (
+            _("The shared memory (/dev/shm) holds {size}. Several GPUs exchange data through it: start this container with --ipc=host or --shm-size=8g.")
+            if several
+            else _("The shared memory (/dev/shm) holds {size}. That is enough with one GPU; for several, start the container with --ipc=host or --shm-size=8g.")
         ).format(size=gib(shm))
-        if len(machine.gpu.gpus) > 1:
-            found.append(Problem("small_shm", Severity.WARNING, _("Small shared memory"), detail))
+        found.append(Problem("small_shm", Severity.WARNING if several else Severity.INFO, _("Small shared memory"), detail))
     return found
 
 

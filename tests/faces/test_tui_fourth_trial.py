@@ -1,0 +1,172 @@
+"""What a fourth newcomer stumbled over: where a command may be pasted, rows that disagreed with the plan, empty lines."""
+
+from __future__ import annotations
+
+
+import pytest
+from textual import events
+from textual.content import Content
+
+from tests.faces.tui_play import app_on, at, fake_app, ready, screen_text, shows, until
+from wizard.faces.tui import text
+from wizard.faces.tui.dialogs import Ask
+from wizard.faces.tui.paste import CommandArea, PasteDialog
+from wizard.faces.tui.views import model_entries
+from wizard.faces.tui.whole import Choose
+from wizard.faces.tui.widgets import LineInput, PushButton
+from wizard.session import looks_like_command
+
+DESKTOP, OLD_DRIVER = "wsl2-rtx4090-desktop", "wsl2-rtx5070-laptop-old-driver"
+POST = """Start it like this:
+
+vllm serve ~/models/Qwen3-VL \\
+  --host 0.0.0.0 \\
+  --max-model-len 4096 \\
+  --max-seqs 4 \\
+  --port 8000
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["vllm serve m", "$ vllm serve m", "CUDA_VISIBLE_DEVICES=0 vllm serve m --x", "docker run --gpus all vllm/vllm-openai", "python3 -m vllm.entrypoints.openai.api_server --model m",
+     "sudo docker run x", "/opt/venv/bin/vllm serve m"],
+)  # fmt: skip
+def test_a_command_is_told_from_a_model(given: str) -> None:
+    assert looks_like_command(given)
+
+
+@pytest.mark.parametrize("given", ["Qwen/Qwen3-8B", "/home/user/vllm serve/m", "~/vllm", "vllm/serve", "docker/run", "", "vllm served", "python"])
+def test_a_model_is_no_command(given: str) -> None:
+    assert not looks_like_command(given)
+
+
+async def test_a_command_pasted_where_a_model_is_wanted_is_read_as_a_command() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "model")
+        field = app.walk_screen.query_one("#typed", LineInput)
+        field.focus()
+        await until(pilot, lambda: app.focused is field)
+        field.post_message(events.Paste(POST))
+        await until(pilot, lambda: isinstance(app.screen, PasteDialog))
+        await shows(app, pilot, "--max-seqs")
+        assert field.value == ""
+        # The paste can be read from its first line, with what was found below it.
+        await shows(app, pilot, "vllm serve ~/models/Qwen3-VL --host")
+        assert "'~" not in screen_text(app)
+        area = app.screen.query_one("#paste-text", CommandArea)
+        assert area.text == POST
+
+
+async def test_a_command_typed_where_a_model_is_wanted_opens_the_same() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "model")
+        field = app.walk_screen.query_one("#typed", LineInput)
+        field.focus()
+        field.value = "vllm serve Qwen/Qwen3-8B-FP8 --port 8001"
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, PasteDialog))
+        await until(pilot, lambda: isinstance(app.focused, PushButton) and app.focused.id == "take")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.walk.plan is not None and app.walk.plan.value("port") == 8001)
+        assert app.walk.plan is not None
+        assert app.walk.plan.value("model") == "Qwen/Qwen3-8B-FP8"
+
+
+async def test_a_long_paste_is_seen_from_its_first_line_and_enter_after_its_last_checks_it() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    long = POST.replace("  --port 8000", "\n".join(f"  --max-num-seqs {n} \\" for n in range(1, 30)) + "\n  --port 8000")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "model")
+        app.walk_screen.open_paste()
+        await until(pilot, lambda: isinstance(app.screen, PasteDialog) and isinstance(app.focused, CommandArea))
+        area = app.screen.query_one("#paste-text", CommandArea)
+        area.post_message(events.Paste(long))
+        await until(pilot, lambda: area.text == long)
+        await shows(app, pilot, "Start it like this")
+        assert area.size.height >= 12
+        assert area.cursor_location == area.document.end
+        await pilot.press("ctrl+home")
+        assert area.cursor_location == (0, 0)
+        await pilot.press("ctrl+end")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.focused is not area)
+        assert area.text == long
+        await shows(app, pilot, "It becomes")
+
+
+async def test_a_line_that_goes_on_is_not_checked_yet() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "model")
+        app.walk_screen.open_paste()
+        await until(pilot, lambda: isinstance(app.screen, PasteDialog) and isinstance(app.focused, CommandArea))
+        area = app.screen.query_one("#paste-text", CommandArea)
+        area.text = "vllm serve m \\"
+        area.action_to_end()
+        await pilot.press("enter")
+        await until(pilot, lambda: area.text == "vllm serve m \\\n")
+        assert app.focused is area
+
+
+async def test_the_row_of_a_model_that_was_made_to_fit_says_so_no_more() -> None:
+    app = app_on(OLD_DRIVER, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "model")
+        assert app.walk.plan is not None
+        entry = next(e for e in model_entries(app.walk.plan) if "fit" in e.trouble and e.group == "here")
+        app.wizard.choose_model(entry.key)
+        await until(pilot, lambda: app.walk.plan is not None and bool(app.walk.plan.blockers))
+        before = app.walk.plan
+        assert before.blockers[0].title.split()[2] == next(e for e in model_entries(before) if e.key == entry.key).trouble.split()[0]  # "may" or "does"
+        app.walk.answer("quantization", "fp8")
+        app.walk.answer("max_model_len", 2048)
+        app.walk_screen.plan_changed()
+        await ready(app, pilot)
+        plan = app.walk.plan
+        assert plan is not None
+        assert not plan.blockers
+        assert next(e for e in model_entries(plan) if e.key == entry.key).trouble == ""
+
+
+async def test_swap_that_the_drive_has_no_room_for_is_told_beside_the_field() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(100, 40)) as pilot:
+        await at(app, pilot, "wsl")
+        app.walk.answer("wsl_swap_gib", 2008)
+        app.walk_screen.plan_changed()
+        await shows(app, pilot, "2008 GiB of swap do not fit")
+
+
+async def test_a_question_says_its_keys_and_a_choice_starts_at_its_first_line() -> None:
+    app = fake_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(app, pilot)
+        app.push_screen(Ask("Title", Content("Words."), "Yes", "No"))
+        await shows(app, pilot, "Left and right choose, Enter takes it, Esc closes")
+        await pilot.press("escape")
+        app.push_screen(Choose("Ways", Content(""), [("a", "first way", "x\n" * 30), ("b", "second", "")]))
+        await shows(app, pilot, "first way")
+        body = app.screen.query_one("#body")
+        assert body.scroll_y == 0
+        assert not app.screen.query("#choose-told")
+
+
+@pytest.mark.parametrize(
+    ("whole", "width", "short"),
+    [
+        ("does not fit: weights 16.6 GiB", 21, "does not fit"),
+        ("2 GiB in RAM: slow, for so much has no room", 21, "2 GiB in RAM: slow"),
+        ("not enough", 21, "not enough"),
+        ("a very long text without any end", 10, "a very lo…"),
+        ("a: very long text without any end", 12, "a: very lon…"),
+        ("http://host:8000/very/long/path", 12, "http://host…"),
+        ("放不下：权重 16.6 GiB", 10, "放不下"),
+    ],
+)
+def test_what_is_cut_is_cut_at_the_end_of_a_part(whole: str, width: int, short: str) -> None:
+    assert text.shorten(whole, width) == short
+
+
