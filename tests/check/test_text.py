@@ -369,3 +369,22 @@ def test_other_encodings_are_read_but_not_written(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="UTF-8"):
         run(["--write", str(path)])
     assert path.read_bytes() == raw
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CUDA_VISIBLE_DEVICES=0 vllm serve m --max-seqs 4",
+        "VLLM_USE_V1=1 HF_HOME=/x vllm serve m --max-seqs 4",
+        "A=1 docker run --rm vllm/vllm-openai:v0.33.0 --model m --max-seqs 4",
+        "A=1 python3 -m vllm.entrypoints.openai.api_server --model m --max-seqs 4",
+    ],
+)
+def test_a_variable_before_a_command_makes_it_no_file_of_variables(line: str) -> None:
+    report = check_text(line, "the pasted text", "0.33.0")
+    assert "--max-seqs" in {p.flag for p in report.problems}
+
+
+def test_a_file_of_variables_stays_one() -> None:
+    report = check_text("VLLM_USE_V1=1\nNOTE=how to run vllm serve-like things\n", "x", "0.33.0")
+    assert {p.flag for p in report.problems} <= {"VLLM_USE_V1"}

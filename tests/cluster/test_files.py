@@ -27,6 +27,7 @@ from tests.cluster.conftest import (
     write,
 )
 from wizard import releases
+from wizard.cluster import cluster_files
 from wizard.cluster.after import next_steps
 from wizard.cluster.commands import node_command
 from wizard.cluster.kubernetes import argument
@@ -483,7 +484,7 @@ def test_generate_writes_what_the_walk_would(records: Path, tmp_path: Path, caps
 def test_every_line_of_the_replicas_environment_has_its_reason_and_no_head_is_named(records: Path) -> None:
     plan = planned(records, 1, "replicas")
     assert not any("head" in step.consequence for step in next_steps(plan))
-    slow = replace(plan, plan=replace(plan.plan, container_env={"VLLM_X": "1"}, decisions=(*plan.plan.decisions, Decision("env.VLLM_X", "1", "for a test", "detected"))))
+    slow = replace(plan, sized=replace(plan.sized, plan=replace(plan.plan, container_env={"VLLM_X": "1"}, decisions=(*plan.plan.decisions, Decision("env.VLLM_X", "1", "for a test", "detected")))))
     text = next(f.content for f in cluster_files(slow) if f.path.endswith("compose.yaml")).decode()
     lines = text.splitlines()
     at = next(n for n, line in enumerate(lines) if "VLLM_X:" in line)

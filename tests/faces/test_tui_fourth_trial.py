@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 from textual import events
 from textual.content import Content
@@ -48,12 +47,12 @@ async def test_a_command_pasted_where_a_model_is_wanted_is_read_as_a_command() -
         field = app.walk_screen.query_one("#typed", LineInput)
         field.focus()
         await until(pilot, lambda: app.focused is field)
-        field.post_message(events.Paste(POST))
+        app.post_message(events.Paste(POST))
         await until(pilot, lambda: isinstance(app.screen, PasteDialog))
         await shows(app, pilot, "--max-seqs")
         assert field.value == ""
         # The paste can be read from its first line, with what was found below it.
-        await shows(app, pilot, "vllm serve ~/models/Qwen3-VL --host")
+        await shows(app, pilot, "It becomes", "vllm serve ~/models/Qwen3-VL")
         assert "'~" not in screen_text(app)
         area = app.screen.query_one("#paste-text", CommandArea)
         assert area.text == POST
@@ -77,13 +76,13 @@ async def test_a_command_typed_where_a_model_is_wanted_opens_the_same() -> None:
 
 async def test_a_long_paste_is_seen_from_its_first_line_and_enter_after_its_last_checks_it() -> None:
     app = app_on(DESKTOP, "/home/user/vllm")
-    long = POST.replace("  --port 8000", "\n".join(f"  --max-num-seqs {n} \\" for n in range(1, 30)) + "\n  --port 8000")
+    long = POST.replace("\n\n", "\n" + "".join(f"Line {n} of the article.\n" for n in range(30)) + "\n")
     async with app.run_test(size=(80, 24)) as pilot:
         await at(app, pilot, "model")
         app.walk_screen.open_paste()
         await until(pilot, lambda: isinstance(app.screen, PasteDialog) and isinstance(app.focused, CommandArea))
         area = app.screen.query_one("#paste-text", CommandArea)
-        area.post_message(events.Paste(long))
+        app.post_message(events.Paste(long))
         await until(pilot, lambda: area.text == long)
         await shows(app, pilot, "Start it like this")
         assert area.size.height >= 12

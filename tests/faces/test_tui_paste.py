@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.faces.tui_play import session_of
-from wizard.faces.tui.paste import answers_of
+from wizard.check.commands import check_text
+from wizard.faces.tui.paste import Pasted, answers_around, answers_of, on_host, pasted
 from wizard.plan import plan as make_plan
 from wizard.plan_types import Plan
 from wizard.releases import load
@@ -118,3 +119,44 @@ def test_an_address_given_before_gives_way_to_a_pasted_one() -> None:
     assert opened.value("access") == "network"
     given, _left = answers_of(opened, ["--host", "127.0.0.1"])
     assert taken(opened.session, dict(given)).value("access") == "local"
+
+
+def test_what_stands_around_a_docker_command_is_taken_over_or_named() -> None:
+    session, plan = on_release("0.33.0")
+    line = (
+        "VLLM_LOGGING_LEVEL=DEBUG docker run --rm --gpus all -p 9000:8000 -e HF_TOKEN=hf_abcdefghijklmnop -eVLLM_USE_V2_MODEL_RUNNER=0 -v /mnt/d/models:/models "
+        "--ipc=host vllm/vllm-openai:v0.17.0 --model /models/Qwen3-8B --api-key sk-123456789"
+    )
+    given = pasted(check_text(line, "x", "0.33.0").verdicts[0])
+    assert given.model == "/mnt/d/models/Qwen3-8B"
+    answers, left = answers_around(plan, given)
+    assert {k: answers[k] for k in ("port", "access")} == {"port": 9000, "access": "network"}
+    assert answers["env.VLLM_USE_V2_MODEL_RUNNER"] == "0"
+    named = {item.name for item in left}
+    assert {"HF_TOKEN", "vllm/vllm-openai:v0.17.0"} <= named
+    assert any("--ipc" in name and "--gpus" in name for name in named)
+    assert session is not None
+
+
+@pytest.mark.parametrize(
+    ("published", "answers"),
+    [
+        ("8001:8000", {"port": 8001, "access": "network"}),
+        ("127.0.0.1:8001:8000/tcp", {"port": 8001, "access": "local"}),
+        ("8000", {}),
+        ("${PORT}:8000", {}),
+    ],
+)
+def test_a_published_port_says_where_the_server_is_reached(published: str, answers: dict[str, object]) -> None:
+    _session, plan = on_release("0.33.0")
+    for words in (("-p", published), (f"-p{published}",), (f"--publish={published}",)):
+        assert answers_around(plan, Pasted((), docker=("docker", "run", *words, str(plan.image_reference))))[0] == answers
+
+
+def test_a_model_in_a_container_is_found_where_it_is_mounted_from() -> None:
+    docker = ("docker", "run", "-v", "cache:/root/.cache", "-v", "~/models/:/m:ro", "image")
+    assert on_host("/m/a", docker) == "~/models/a"
+    assert on_host("/m", docker) == "~/models"
+    assert on_host("/mm/a", docker) == "/mm/a"
+    assert on_host("/root/.cache/x", docker) == "/root/.cache/x"
+    assert on_host("Qwen/Qwen3-8B", docker) == "Qwen/Qwen3-8B"

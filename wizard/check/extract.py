@@ -19,7 +19,7 @@ LOOK_BACK = 2000  # characters of a line before its command
 _API_SERVER = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]*vllm[\w.-]*(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$", re.I)
 _NAME_VALUE = re.compile(r"([A-Za-z_]\w*)=")
-_DOCKER_SWITCHES = frozenset((
+DOCKER_SWITCHES = frozenset((
     "-d", "-i", "-t", "-it", "-ti", "-dit", "-itd", "-P", "-q", "--detach", "--interactive", "--tty", "--rm",
     "--privileged", "--init", "--read-only", "--no-healthcheck", "--publish-all", "--oom-kill-disable", "--sig-proxy",
     "--disable-content-trust", "--quiet",
@@ -231,7 +231,7 @@ def _docker(words: list[Word], env: dict[str, str]) -> Command | None:
         name, equals, value = texts[position].partition("=")
         options.append(words[position])
         position += 1
-        if name in _DOCKER_SWITCHES or (equals and name.startswith("--")):
+        if name in DOCKER_SWITCHES or (equals and name.startswith("--")):
             pass
         elif name == "-" or (not name.startswith("--") and len(name) > 2 and name[:2] in ("-p", "-v", "-e", "-u", "-w", "-h")):
             value = name[2:] + equals + value
@@ -369,6 +369,9 @@ def decode(raw: bytes, name: str) -> str:
         return raw.decode("gb18030", "replace")
 
 
+_STARTS_SERVER = re.compile(r"\svllm\s+serve(?!\S)|\s(?:docker|podman|nerdctl)\s+(?:container\s+)?(?:run|create)\s|\svllm\.entrypoints\.")
+
+
 def file_kind(name: str, text: str) -> str:
     """"compose", "config", "env" or "shell"/"text" for a file's name and content."""
     lowered = name.lower()
@@ -383,7 +386,9 @@ def file_kind(name: str, text: str) -> str:
         return "shell"
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     pairs = sum(bool(re.match(r"(?:export\s+)?[A-Za-z_]\w*=", line)) for line in lines)
-    if base == ".env" or base.endswith(".env") or base.startswith(".env") or (lines and pairs == len(lines)):
+    # A variable may stand before a command as well: NAME=value vllm serve MODEL
+    only_variables = bool(lines) and pairs == len(lines) and not any(_STARTS_SERVER.search(line) for line in lines)
+    if base == ".env" or base.endswith(".env") or base.startswith(".env") or only_variables:
         return "env"
     return "text"
 

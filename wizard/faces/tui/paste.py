@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
@@ -17,8 +17,8 @@ from wizard.faces.tui import text
 from wizard.faces.tui.dialogs import Dialog
 from wizard.faces.tui.text import ACCENT, BAD, DIM, OK, TEXT, WARN, Part, content, one_width
 from wizard.faces.tui.widgets import Panel, PushButton, glyphs_of
-from wizard.i18n import N_, _, sentences, stopped
-from wizard.session import Layer, Value, expand
+from wizard.i18n import N_, _, listed, sentences, stopped
+from wizard.session import SECRET_ENV, Layer, Value, expand
 from wizard.steps import QUESTIONS, set_answer
 
 if TYPE_CHECKING:
@@ -43,11 +43,14 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Pasted:
-    """A repaired command: what follows ``vllm serve``; its model; what the repair took away."""
+    """A repaired command: what follows ``vllm serve``; its model; what the repair took away; and what stands around it:
+    variables, and docker's own words with the image as the last."""
 
     argv: tuple[str, ...]
     model: str | None = None
     removed: tuple[LeftOut, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    docker: tuple[str, ...] = ()
 
 
 class PasteArea(TextArea):
@@ -196,7 +199,69 @@ def pasted(verdict: Any) -> Pasted:
 
     kept = {p.partition("=")[0] for p in verdict.argv}
     removed = [LeftOut(p.flag, kind_words(p.kind)) for p in verdict.problems if p.kind == "removed" and p.flag not in kept]
-    return Pasted(tuple(verdict.argv), verdict.model, tuple(removed))
+    docker = tuple(w.text for w in verdict.command.docker)
+    model = on_host(verdict.model, docker) if verdict.model is not None else None
+    return Pasted(tuple(verdict.argv), model, tuple(removed), dict(verdict.env), docker)
+
+
+def docker_options(words: Sequence[str]) -> list[tuple[str, str]]:
+    """The options that stand before the image, each with its value ("" for a switch): -p, -v and -e by their long names."""
+    from wizard.check.extract import DOCKER_SWITCHES
+
+    long = {"-p": "--publish", "-v": "--volume", "-e": "--env"}
+    found: list[tuple[str, str]] = []
+    rest = list(words[:-1])  # the last is the image
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        if not name.startswith("-"):
+            continue  # docker run
+        if not name.startswith("--") and len(name) > 2 and name[:2] in long:
+            name, value = name[:2], name[2:] + equals + value
+        elif not equals and name not in DOCKER_SWITCHES and rest:
+            value = rest.pop(0)
+        found.append((long.get(name, name), value))
+    return found
+
+
+def on_host(path: str, docker: Sequence[str]) -> str:
+    """The path on the host of what a container sees at ``path``, by its bind mounts; else ``path``."""
+    for name, value in docker_options(docker):
+        parts = value.split(":")
+        if name == "--volume" and len(parts) >= 2 and parts[0].startswith(("/", "~", ".", "$")):
+            inside = parts[1].rstrip("/")
+            if inside and (path == inside or path.startswith(inside + "/")):
+                return parts[0].rstrip("/") + path[len(inside) :]
+    return path
+
+
+def answers_around(plan: Plan, command: Pasted) -> tuple[dict[str, Value], list[LeftOut]]:
+    """What stands around the command, as answers: variables, and the port that docker publishes; and what is not taken
+    over, with the reason."""
+    answers: dict[str, Value] = {}
+    left: list[LeftOut] = []
+    for name, value in command.env.items():
+        if name in SECRET_ENV.values():
+            left.append(LeftOut(name, _(WHY_LEFT_OUT["api_key"])))
+            continue
+        try:
+            set_answer(plan.session, plan, f"env.{name}", value, Layer.USER)
+        except BadInput as error:
+            left.append(LeftOut(name, str(error)))
+        else:
+            answers[f"env.{name}"] = value
+    others: list[str] = []
+    for name, value in docker_options(command.docker):
+        *address, port, _inside = ["", *value.split("/")[0].split(":")] if value.count(":") else ["", "", ""]
+        if name == "--publish" and port.isdigit():
+            answers["port"] = int(port)
+            answers |= _who_may_reach(plan, address[-1] or "0.0.0.0")  # noqa: S104 - what docker takes
+        elif name not in ("--env", "--volume"):
+            others.append(f"{name} {value}".strip() if name == "--publish" else name)
+    if others:
+        left.append(LeftOut(listed(dict.fromkeys(others)), _("what docker needs is written by the wizard itself")))
+    if command.docker and command.docker[-1] != plan.image_reference:
+        left.append(LeftOut(command.docker[-1], _("the release is chosen on the step “vLLM version”; now it is {version}").format(version=plan.release.version if plan.release else "-")))
+    return answers, left
 
 
 def answers_of(plan: Plan, argv: Sequence[str]) -> tuple[dict[str, Value], list[LeftOut]]:

@@ -839,11 +839,13 @@ class WalkScreen(Screen[None]):
 
     def _take_pasted(self, command: Pasted, model: str | None, trouble: str) -> None:
         from wizard.faces.tui.dialogs import Reader
-        from wizard.faces.tui.paste import LeftOut, answers_of, told_of
+        from wizard.faces.tui.paste import LeftOut, answers_around, answers_of, told_of
 
         if self.walk.plan is None:
             return
         answers, left = answers_of(self.walk.plan, command.argv)
+        around, more = answers_around(self.walk.plan, command)
+        answers, left = {**answers, **around}, [*left, *more]
         for key, value in answers.items():
             self.walk.answer(key, value)
         if model is not None and trouble:
