@@ -93,3 +93,15 @@ def test_what_is_printed_after_a_write_can_be_typed(tmp_path: Path) -> None:
     undone = subprocess.run(["/bin/sh", "-c", command + " --list"], cwd=root, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert undone.returncode == 0, undone.stderr
     assert str(tmp_path / "out") in undone.stdout
+
+
+def test_what_the_program_keeps_goes_where_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from wizard import apply
+    from wizard.launch import record
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    assert program.state_folder() == tmp_path / "xdg" / "vllm-wizard"
+    monkeypatch.setenv("VLLM_WIZARD_STATE_DIR", str(tmp_path / "own"))
+    assert program.state_folder() == tmp_path / "own"
+    assert apply.state_folder() == tmp_path / "own" / "writes"
+    assert record.state_folder() == tmp_path / "own" / "servers"

@@ -22,6 +22,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from wizard import program
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _, ngettext, sentences
 from wizard.outputs.spec import FileSpec
@@ -407,10 +408,8 @@ def _diff(
 
 
 def state_folder() -> Path:
-    """Where the journal and the backups are kept (``XDG_STATE_HOME`` moves it)."""
-    import platformdirs
-
-    return Path(platformdirs.user_state_dir(APP, appauthor=False)) / "writes"
+    """Where the journal and the backups are kept."""
+    return program.state_folder() / "writes"
 
 
 def config_folder(environ: Mapping[str, str] | None = None) -> Path:

@@ -12,6 +12,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
+    from pathlib import Path
 
 NAME = "vllm-wizard"
 _FILES = (NAME, NAME + ".exe")
@@ -21,6 +22,19 @@ COMMANDS = (
     "check", "wslconfig", "windows", "move", "record", "diagnose", "completion", "help",
 )  # fmt: skip
 _known: list[tuple[str, ...]] = []
+
+
+def state_folder() -> Path:
+    """Where journals, backups, records of servers and unfinished moves are kept: ``VLLM_WIZARD_STATE_DIR``, else the
+    platform's own place, which ``XDG_STATE_HOME`` moves."""
+    from pathlib import Path
+
+    chosen = os.environ.get("VLLM_WIZARD_STATE_DIR")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_state_dir(NAME, appauthor=False))
 
 
 def words() -> tuple[str, ...]:

@@ -169,3 +169,32 @@ def test_what_is_cut_is_cut_at_the_end_of_a_part(whole: str, width: int, short: 
     assert text.shorten(whole, width) == short
 
 
+
+
+LOG = "INFO 11-05 03:12:46 [x.py:1] vLLM API server version 0.33.0\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 270.00 MiB.\n"
+
+
+async def test_a_log_pasted_into_the_field_for_a_path_goes_below_and_enter_reads_it() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "machine")
+        await pilot.press("f3")
+        await until(pilot, lambda: getattr(app.focused, "id", "") == "log-path")
+        app.post_message(events.Paste(LOG))
+        await until(pilot, lambda: getattr(app.focused, "id", "") == "log-text")
+        assert app.screen.query_one("#log-path", LineInput).value == ""
+        assert app.screen.query_one("#log-text", CommandArea).text == LOG
+        assert "PgDn" not in screen_text(app).splitlines()[-1]
+        await pilot.press("enter")
+        await shows(app, pilot, "weights_oom")
+
+
+async def test_the_focus_stays_in_the_field_that_names_no_file() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "machine")
+        await pilot.press("f3")
+        await until(pilot, lambda: getattr(app.focused, "id", "") == "log-path")
+        await pilot.press(*"/nowhere/x.log", "enter")
+        await shows(app, pilot, "There is no file")
+        await until(pilot, lambda: getattr(app.focused, "id", "") == "log-path")

@@ -564,8 +564,20 @@ def _finding(case: Case, match: Match) -> Finding:
     finding.fixes = list(match.extra_fixes)
     if not match.drop_fixes:
         finding.fixes += fixes_of(case, match.rule.fixes, match.fields)
+    if case.docker:
+        for fix in finding.fixes:
+            fix.commands = [_of_image(c) for c in fix.commands]
     _name_the_model(finding, case.run.model)
     return finding
+
+
+def _of_image(command: str) -> str:
+    """A newer vLLM for a server in a container: another image, for what is installed into one is gone with it."""
+    before, _sign, rest = command.partition("pip install -U 'vllm>=")
+    if before or not rest.endswith("'"):
+        return command
+    parts = [*rest[:-1].split("."), "0", "0"][:3]
+    return f"docker pull vllm/vllm-openai:v{'.'.join(parts)}"
 
 
 def _name_the_model(finding: Finding, model: str | None) -> None:

@@ -66,7 +66,7 @@ _STOPPED = ("     Shutting down", "received signal=SIG", "Waiting for applicatio
 _FLAG = Lazy(r"'(\w+)': ('(?:[^'\\]|\\.)*'|[^,{}\[\]]+)")
 _WSL = ("WSL is detected", "microsoft-standard-WSL2", "WSL2", "/mnt/c/", "/mnt/d/", "/mnt/e/", "wsl: ", "dxgkio", "dxgk:", "/usr/lib/wsl/", ".wslconfig")
 _CPU = ("cpu_worker.py", "cpu_model_runner.py", "Automatically detected platform cpu", "device_config=cpu", "vllm-openai-cpu", "CPU_KVCACHE_SPACE")
-_DOCKER = ("docker", "container", "dist-packages/vllm", "/vllm-workspace")
+_DOCKER = ("docker", "container", "vllm/vllm-openai", "dist-packages/vllm", "/vllm-workspace")
 
 
 class _Part:

@@ -86,7 +86,7 @@ TOPICS: dict[str, tuple[str, str]] = {
             "  ~/.local/state/vllm-wizard/moves.json          moves that were begun\n"
             "  ~/.local/share/vllm-wizard/releases/           releases that you added (releases update, releases probe)\n"
             "  ~/.cache/vllm-wizard/                          measured memory figures, and what can be found again\n"
-            "What a write replaced may be an older vllm.env; only you can read it. The others hold no secret. XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME and XDG_CACHE_HOME move them; VLLM_WIZARD_CONFIG_DIR moves the first, VLLM_WIZARD_DATA_DIR the releases. A move keeps its unfinished copy in .vllm-wizard-moves beside the destination."
+            "What a write replaced may be an older vllm.env; only you can read it. The others hold no secret. XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME and XDG_CACHE_HOME move them; VLLM_WIZARD_CONFIG_DIR moves the first, VLLM_WIZARD_STATE_DIR what writes, moves and servers leave, VLLM_WIZARD_DATA_DIR the releases. A move keeps its unfinished copy in .vllm-wizard-moves beside the destination."
         ),
     ),
     "secrets": (
@@ -131,7 +131,8 @@ TOPICS: dict[str, tuple[str, str]] = {
             "  DOCKER_HOST                said when it leads to another computer\n"
             "  PIP_INDEX_URL, SSL_CERT_FILE, PIP_CERT  for releases update\n"
             "  XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME, XDG_CACHE_HOME,\n"
-            "  VLLM_WIZARD_CONFIG_DIR, VLLM_WIZARD_DATA_DIR    where the wizard keeps its own files"
+            "  VLLM_WIZARD_CONFIG_DIR, VLLM_WIZARD_STATE_DIR,\n"
+            "  VLLM_WIZARD_DATA_DIR       where the wizard keeps its own files"
         ),
     ),
     "wsl": (

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from wizard import program
 from wizard.launch.processes import Leader
 
 KEPT_LOGS = 8  # of one folder; older ones are dropped
@@ -56,10 +57,8 @@ class Record:
 
 
 def state_folder() -> Path:
-    """Where records and logs are kept (``XDG_STATE_HOME`` moves it)."""
-    import platformdirs
-
-    return Path(platformdirs.user_state_dir("vllm-wizard", appauthor=False)) / "servers"
+    """Where records and logs are kept."""
+    return program.state_folder() / "servers"
 
 
 def record_id(folder: str | os.PathLike[str]) -> str:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from wizard import program
 from wizard.errors import WizardError
 from wizard.i18n import _
 from wizard.models.move_scan import RECORDS, show
@@ -409,9 +410,7 @@ def records_below(home: str) -> Iterator[str]:
 
 
 def _index_path() -> str:
-    from platformdirs import user_state_dir
-
-    return os.path.join(user_state_dir("vllm-wizard", appauthor=False), "moves.json")
+    return os.path.join(program.state_folder(), "moves.json")
 
 
 def remember(work_dir: str) -> None:

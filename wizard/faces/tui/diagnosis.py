@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from rich.cells import cell_len
+from textual import events
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.geometry import Region
 from textual.timer import Timer
@@ -23,10 +24,10 @@ from wizard.errors import BadInput, WizardError
 from wizard.faces.tui import text
 from wizard.faces.tui.dialogs import Ask, Reader
 from wizard.faces.tui.look import Glyphs
-from wizard.faces.tui.paste import PasteArea
+from wizard.faces.tui.paste import CommandArea
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, wrapped
 from wizard.faces.tui.whole import WHOLE_CSS, Key, WholeScreen, help_lines
-from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, glyphs_of
+from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, glyphs_of, more_marks
 from wizard.i18n import _, listed
 
 if TYPE_CHECKING:
@@ -321,6 +322,18 @@ class _Watched:
 # -- the screen -------------------------------------------------------------------------------------------------
 
 
+class LogInput(LineInput):
+    """Takes the path of a log; a log that is pasted here goes where logs are pasted."""
+
+    def _on_paste(self, event: events.Paste) -> None:
+        if len(event.text.strip().splitlines()) > 1:
+            event.prevent_default()
+            event.stop()
+            area = self.screen.query_one("#log-text", CommandArea)
+            area.take(event.text)
+            self.set_text("")  # what was typed before would count instead
+
+
 class DiagnoseScreen(WholeScreen):
     """First what to read; then what was found, best first, with fixes that can be taken into the plan."""
 
@@ -353,9 +366,9 @@ class DiagnoseScreen(WholeScreen):
         yield Panel(id="log-about", classes="block")
         with Horizontal(id="log-path-row"):
             yield Static(Content(_("Log file")), classes="label")
-            yield LineInput(id="log-path", placeholder=_("a path; or paste the log below"))
+            yield LogInput(id="log-path", placeholder=_("a path; or paste the log below"))
         yield Static(Content(_("Or paste it here:")), id="log-paste-label")
-        yield PasteArea(id="log-text", soft_wrap=False)
+        yield CommandArea(id="log-text", soft_wrap=False)
         yield Panel(id="log-trouble", classes="block")
         yield Rows(id="log-findings", max_lines=3)
         yield Panel(id="log-answer", classes="block")
@@ -498,6 +511,11 @@ class DiagnoseScreen(WholeScreen):
         self.draw_keys()
         self.call_after_refresh(self.draw_more)
 
+    def draw_more(self) -> None:
+        super().draw_more()
+        if self.drawable:
+            self.draw_keys()  # "More" is a key only where there is more
+
     def _header(self) -> str:
         reading = self.reading
         if reading is None or self.state == "ask":
@@ -509,6 +527,9 @@ class DiagnoseScreen(WholeScreen):
             rows = self.query_one("#log-fixes", Rows)
             if rows.rows:
                 rows.focus(scroll_visible=False)
+        elif state == "ask" and self.reading is not None:
+            # Back from what could not be read: the focus is where that stands.
+            self.query_one("#log-path" if self.reading.pasted is None else "#log-text").focus()
 
     def _draw_ask(self) -> None:
         width = self.room()
@@ -653,12 +674,11 @@ class DiagnoseScreen(WholeScreen):
         enter = {"ask": _("Read it"), "reading": _("Stop reading")}.get(self.state, _("Back"))
         if self.state == "found":
             enter = _("Use the fix") if self.usable_here() is not None else _("Press")
-        # In the field for the paste, Enter only begins a new line.
-        first = [] if isinstance(self.focused, TextArea) else [("Enter", enter, "default")]
+        more = bool(more_marks(self.query_one("#whole-body", VerticalScroll), self.glyphs))
         return [
-            *first,
-            ("Tab", _("Leave the field") if not first else _("Next field"), "app.focus_next"),
-            ("PgDn", _("More"), "page(1)"),
+            ("Enter", enter, "default"),
+            ("Tab", _("Next field"), "app.focus_next"),
+            *([("PgDn", _("More"), "page(1)")] if more else []),
             ("F1", _("Help"), "help"),
             ("Esc", _("Leave") if self.alone and self.state != "reading" else _("Back"), "leave"),
             ("^Q", _("Quit"), "app.quit"),

@@ -152,7 +152,7 @@ class Field(Widget):
         high = control.height_at(room) if isinstance(control, (Chooser, MultiChooser)) else 1
         wide = 0
         if isinstance(control, LineInput) and self.question.kind in ("int", "float"):
-            wide = 16 if room >= 56 else 9
+            wide = 16 if room >= 56 else max(9, cell_len(control.placeholder) + 3)
         top, left = (len(label), INDENT) if self.tall else (0, INDENT + label_width)
         note_top = len(label) + high if self.tall else max(len(label), high)
         places = _Places(width, top, left, wide, note_top)

@@ -72,6 +72,13 @@ class PasteArea(TextArea):
             # Read from its first line; the cursor is at the end all the same, where Enter is pressed.
             self.call_after_refresh(self.scroll_home, animate=False)
 
+    def take(self, given: str) -> None:
+        """Put a text in at the end, as if it had been pasted here, and the cursor behind it."""
+        self.focus()
+        self.text = self.text + one_width(given)
+        self.action_to_end()
+        self.call_after_refresh(self.scroll_home, animate=False)
+
     def action_to_start(self) -> None:
         self.move_cursor((0, 0))
 

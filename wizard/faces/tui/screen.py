@@ -230,7 +230,10 @@ class WalkScreen(Screen[None]):
             self.query_one("#too-small", Panel).put(
                 Content(told.format(w=width, h=height, mw=SMALLEST[0], mh=SMALLEST[1]))
             )
-        # Texts are folded by hand in places: once the zones have their new sizes, they are made anew.
+        self._fold_later()
+
+    def _fold_later(self) -> None:
+        """Texts are folded by hand in places: once the zones have their new sizes, they are made anew."""
         if self._resized is not None:
             self._resized.stop()
         self._resized = self.set_timer(0.06, self._fold_anew)
@@ -317,7 +320,9 @@ class WalkScreen(Screen[None]):
         view = self.view
         next_label = _(view.enter_label(walk.plan)) if view is not None else _("Next")
         written = isinstance(view, ReviewView) and view.written
-        self.set_class(written, "-written")
+        if self.has_class("-written") != written:
+            self.set_class(written, "-written")
+            self._fold_later()  # the plan's zone came or went: there is other room for the text
         self.query_one("#next", PushButton).rename(f"{next_label} {glyphs.right}")
         back = self.query_one("#back", PushButton)
         back.rename(f"{glyphs.left} {_('Back')}")

@@ -221,15 +221,16 @@ def memory_bar(plan: Plan, glyphs: Glyphs, width: int) -> Content:
     parts = memory_parts(fit, total, glyphs)
     counts = shares([p.size_bytes for p in parts], max(10, width))
     lines = [content([(p.glyph * n, p.style) for p, n in zip(parts, counts, strict=True)])]
-    entry_width = max(cell_len(p.label) for p in parts) + 13  # glyph, label, size, gap
+    size_width = max(9, 1 + max(cell_len(gib(p.size_bytes)) for p in parts))
+    entry_width = max(cell_len(p.label) for p in parts) + size_width + 4  # glyph, label, size, gap
     columns = max(1, min(5, (width + 2) // entry_width))
     shown = [p for p in parts if p.size_bytes > 0 or p.glyph in (glyphs.weights, glyphs.kv_cache)]
     for start in range(0, len(shown), columns):
         row: list[Part] = []
         for part in shown[start : start + columns]:
             row.append((part.glyph + " ", part.style))
-            row.append((pad(part.label, entry_width - 13), TEXT))
-            row.append((f"{gib(part.size_bytes) if part.size_bytes > 0 else _('none'):>9}  ", TEXT))
+            row.append((pad(part.label, entry_width - size_width - 4), TEXT))
+            row.append((f"{gib(part.size_bytes) if part.size_bytes > 0 else _('none'):>{size_width}}  ", TEXT))
         lines.append(content(row).rstrip())
     lines.append(Content.styled(_memory_sentence(plan, fit), DIM if fit.fits else WARN))
     return join(lines)

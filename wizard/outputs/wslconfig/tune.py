@@ -224,7 +224,7 @@ def _memory_reason(ram: float, cap: float, need: float, good: float | None, gib:
             need=need, weights=good - need
         )
     if min(cap, wish) < min(cap, ram / 2):
-        return _("Half of the {ram:.1f} GiB, which is what WSL2 takes by itself and more than the {wish:.1f} GiB that are wanted ({parts}).").format(
+        return _("Half of the {ram:.1f} GiB, in whole GiB, which is what WSL2 takes by itself and more than the {wish:.1f} GiB that are wanted ({parts}).").format(
             ram=ram, wish=wish, parts=parts
         )
     if wish <= cap:
