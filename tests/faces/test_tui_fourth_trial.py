@@ -198,3 +198,40 @@ async def test_the_focus_stays_in_the_field_that_names_no_file() -> None:
         await pilot.press(*"/nowhere/x.log", "enter")
         await shows(app, pilot, "There is no file")
         await until(pilot, lambda: getattr(app.focused, "id", "") == "log-path")
+
+
+def test_an_answer_is_held_against_what_this_walk_proposes() -> None:
+    from tests.faces.tui_play import session_of
+    from wizard.faces.tui.walk import Walk
+
+    walk = Walk(proposed={"out_dir": ("/here/below", "below the current folder")})
+    walk.use(session_of(DESKTOP))
+    assert walk.plan is not None
+    assert walk.plan.reason("out_dir") == "below the current folder"
+    walk.answer("out_dir", "/elsewhere")
+    assert walk.plan is not None
+    assert walk.plan.reason("out_dir").endswith("would take /here/below: below the current folder")
+
+
+async def test_the_question_whether_to_leave_goes_with_the_copy_it_is_about() -> None:
+    from wizard.faces.tui import moving
+
+    app = app_on("wsl2-rtx3060-model-on-d", "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "move")
+        app.wizard.move_button("start")
+        await until(pilot, lambda: bool(app.wizard.copying()))
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: isinstance(app.screen, Ask))
+        moving._ended(app.wizard, "done", "")
+        await until(pilot, lambda: app.screen is app.walk_screen)
+
+
+def test_the_legend_keeps_a_gap_before_large_sizes() -> None:
+    from tests.faces.tui_play import session_of
+    from wizard.faces.tui.look import UNICODE
+    from wizard.plan import plan
+
+    made = plan(session_of("native-mi300x"))
+    told = text.memory_bar(made, UNICODE, 40).plain
+    assert "KV cache " in told

@@ -34,7 +34,7 @@ def test_the_length_that_fits_is_among_the_ways_when_the_text_names_it(asked: in
 def test_a_model_that_lies_here_and_fits_with_a_part_in_ram_is_offered_too() -> None:
     made = plan(session_of(SMALL, model="/mnt/d/models/Qwen3-VL-8B-Instruct"))
     found = ways(made)
-    assert "4B" in found["variant"].changes["model"]
+    assert "4B" in found["variant_here"].changes["model"]
     helped = found["variant_offload"]
     assert "AWQ" in helped.changes["model"]
     assert "RAM" in helped.text

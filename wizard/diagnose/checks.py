@@ -578,7 +578,11 @@ def launch_script(match: Match) -> bool:
         hint = parse(rows[index]).body
         if not hint.startswith("  ") or not hint.strip():
             break
-        match.extra_fixes.append(Fix(hint.strip()))
+        above = match.extra_fixes[-1] if match.extra_fixes else None
+        if above is not None and above.summary.endswith((":", "：")):
+            above.commands.append(hint.strip())  # what stands below “Type:” is what is typed
+        else:
+            match.extra_fixes.append(Fix(hint.strip()))
     return True
 
 

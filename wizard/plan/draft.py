@@ -37,6 +37,11 @@ _TYPES: dict[str, type] = {
 }
 
 
+def chosen_instead(proposed: str, reason: str) -> str:
+    """The reason of an answer beside what would be taken without it."""
+    return _("chosen by you; vllm-wizard would take {proposed}: {reason}").format(proposed=proposed, reason=reason)
+
+
 @dataclass
 class Draft:
     """Collects a plan; every method keeps going whatever the answers are."""
@@ -103,9 +108,7 @@ class Draft:
             return proposed
         text = _("chosen by you")
         if proposed is not None and proposed != "" and proposed != ():
-            text = _("chosen by you; vllm-wizard would take {proposed}: {reason}").format(
-                proposed=self._named(key, proposed), reason=reason
-            )
+            text = chosen_instead(self._named(key, proposed), reason)
         self.decisions[key] = Decision(key, given[0], text, given[1], flag, proposed, True)
         return given[0]
 
@@ -114,9 +117,7 @@ class Draft:
         if value == proposed:
             self.decisions[key] = Decision(key, value, reason, layer)
             return
-        text = _("chosen by you; vllm-wizard would take {proposed}: {reason}").format(
-            proposed=self._named(key, proposed or ""), reason=reason
-        )
+        text = chosen_instead(self._named(key, proposed or ""), reason)
         self.decisions[key] = Decision(key, value, text, layer, None, proposed, True)
 
     def _named(self, key: str, value: Value) -> str:

@@ -171,6 +171,8 @@ def _ended(wizard: Wizard, state: str, message: str) -> None:
     _draw(wizard, view)
     if wizard.stopping:
         return
+    if wizard.leave_asked is not None and wizard.app.screen is wizard.leave_asked:
+        wizard.leave_asked.dismiss(True)  # nothing is copied any more: what was asked no longer is a question
     if wizard.walk.step_id == "review":
         wizard.walk_screen.show()
     if wizard.walk.step_id != "move":

@@ -25,7 +25,6 @@ from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, To
 from wizard.i18n import N_, _, clauses, listed, ngettext, sentences
 from wizard.models.move_place import about_seconds
 from wizard.models.words import origin_words, quant_words
-from wizard.plan.wsl import SIZE_WARNINGS
 from wizard.program import spelt
 from wizard.session import THIS_MACHINE, looks_like_command
 from wizard.steps import Step, nothing_runs_here
@@ -827,6 +826,7 @@ def wsl_content(walk: Walk, glyphs: Glyphs, width: int) -> Content:
     if plan is None or plan.wsl is None:
         return Content("")
     from wizard.faces.tui.files import wslconfig_diff
+    from wizard.plan.wsl import SIZE_WARNINGS
 
     blocks: list[Content] = []
     sizes = [sentences(w.title, w.detail) for w in plan.warnings if w.code in SIZE_WARNINGS]

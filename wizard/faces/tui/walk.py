@@ -18,7 +18,7 @@ from wizard.steps import MACHINE, QUESTIONS, USUAL_STEPS, Question, Step, asked,
 
 if TYPE_CHECKING:
     from wizard.host import Host
-    from wizard.plan_types import Plan
+    from wizard.plan_types import Decision, Plan
 
 
 @dataclass
@@ -71,13 +71,20 @@ class Walk:
             from wizard.faces.clustering import plan_in_walk
 
             made = plan_in_walk(asked, made)
-        own = {k: v for k, v in self.proposed.items() if session.answers.get(k) is None}
-        if not own:
+        if not self.proposed:
             return made
-        decisions = tuple(
-            replace(d, reason=own[d.key][1], source="detected", proposed=None, chosen=False) if d.key in own else d for d in made.decisions
-        )
-        return replace(made, decisions=decisions)
+        return replace(made, decisions=tuple(self._as_proposed(d, session) if d.key in self.proposed else d for d in made.decisions))
+
+    def _as_proposed(self, decision: Decision, session: Session) -> Decision:
+        """A decision where this walk proposes something else than a plan alone would."""
+        from wizard.plan.draft import chosen_instead
+
+        value, why = self.proposed[decision.key]
+        if session.answers.get(decision.key) is None:
+            return replace(decision, reason=why, source="detected", proposed=None, chosen=False)
+        if decision.chosen and decision.value != value:
+            return replace(decision, reason=chosen_instead(str(value), why), proposed=value)
+        return decision
 
     def with_proposals(self, session: Session) -> Session:
         """``session`` with what this walk itself proposes where nothing is answered."""

@@ -78,6 +78,7 @@ class Wizard:
         self.kept_unanswered = self.keep is not None and not answers.file  # whether the kept walk may yet be taken up
         self._held: Saved | None = None  # a kept walk that is offered once the walk itself is in view
         self.mover: Any = None
+        self.leave_asked: Ask | None = None  # whether to leave although the model is being copied
         self.told_stopped: tuple[str, str] | None = None  # the stopped copy that was told of
         self.left_copying = ""  # how far a copy was when the walk was left
         self.server: Server | None = None  # started from the last step
@@ -463,10 +464,9 @@ class Wizard:
         words = spelt(_("The model is still being copied. If it is stopped, “vllm-wizard move” goes on from there."))
         if self.host_name:
             words = _("The copy of the model is still being played: the machine is a recorded one, and nothing is kept of it.")
-        told = content([(words, TEXT)])
-        self.app.push_screen(
-            Ask(_("Leave while copying?"), told, _("Wait"), _("Stop it and leave")), lambda wait: None if wait else leave()
-        )
+        asked = Ask(_("Leave while copying?"), content([(words, TEXT)]), _("Wait"), _("Stop it and leave"))
+        self.leave_asked = asked
+        self.app.push_screen(asked, lambda wait: None if wait else leave())
 
     # -- starting, and what failed ----------------------------------------------------------------------------
 
