@@ -130,9 +130,13 @@ def test_ctrl_c_leaves_without_a_trace(tmp_path: Path) -> None:
 
 
 def test_arrow_keys_choose(tmp_path: Path) -> None:
-    """Down and Enter at "How to run it" takes the local environment."""
+    """Down and Enter change "How to run it"; there they take the local environment."""
     child = spawn(tmp_path, "native-rtx5090", "--plain", "--out", str(tmp_path / "walk"))
     until(child, "Model:")
+    child.send("\r")
+    until(child, "How to run it:")
+    child.send("\x1b[B")
+    until(child, "> How to run it:")
     child.send("\r")
     until(child, "How to run it:")
     child.send("\x1b[B")

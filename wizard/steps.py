@@ -823,6 +823,19 @@ def parse_value(question: Question, text: str, name: str | None = None) -> Value
     return raw
 
 
+def value_words(question: Question, plan: Plan, value: Value | None) -> str:
+    """A value as the field itself shows it: what can be chosen by its label, the rest with its unit."""
+    labels = {c.value: c.label for c in question.choices(plan)}
+    if value is None or value == "":
+        return ""
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, tuple):
+        return ", ".join(labels.get(str(v), str(v)) for v in value)
+    plain = f"{value:g}" if isinstance(value, float) else str(value)
+    return labels.get(str(value)) or (f"{plain} {_(question.unit)}" if question.unit else plain)
+
+
 def set_answer(session: Session, plan: Plan, key: str, text: str, layer: Layer = Layer.CLI) -> Session:
     """The session with ``key`` answered by ``text`` (a ``--set``). Unknown keys are vLLM options, or errors."""
     name = key.strip().lstrip("-").replace("-", "_")

@@ -1,5 +1,6 @@
-"""The same walk in plain lines of text: every question of ``steps``, with its reason, one after the other.
+"""The same walk in plain lines of text: each step with its answers and their reasons, any of which can be changed.
 
+Without a change a step takes one Enter, so that a whole walk takes about ten. Only what has no answer is asked.
 An accepted proposal is not kept as an answer, as in the full-screen walk: Enter alone gives the same files as
 ``generate --yes``.
 """
@@ -16,10 +17,10 @@ from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, resume, writing
 from wizard.faces.prompts import InputEnded, Option, Prompter, prompter, say
 from wizard.faces.tui.walk import Walk, same
-from wizard.i18n import _, bracketed, labelled, ngettext
+from wizard.i18n import _, bracketed, clause, labelled, ngettext
 from wizard.plan.after import MOVE_MODEL
 from wizard.session import Answers, Layer, Value, expand, look_at_model
-from wizard.steps import QUESTIONS, Question, Step, parse_value, set_answer
+from wizard.steps import QUESTIONS, Question, Step, parse_value, set_answer, value_words
 
 if TYPE_CHECKING:
     from wizard.apply import Change
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _OTHER = "\0other"
 _MORE = "\0more"
+_GO_ON, _ADVANCED, _ANY = "\0on", "\0advanced", "\0any"
 SHOWN = 9  # so many choices are listed at first; the others are one choice away
 
 
@@ -136,9 +138,10 @@ class _Walk:
         self._head(step)
         if step_id == "machine":
             self._tell_machine()
-        self._questions(step, advanced=False)
-        if any(q.advanced for q in self.walk.questions(step)) or step_id == "flags":
-            self._more(step)
+        for question in self.walk.questions(step):
+            if question.kind == "model":
+                self._question(question)
+        self._change(step)
         self._foot(step)
         wrong = resume.save(self.kept, self._keepable(), step_id, self.walk.secrets_given())
         if wrong and step_id == "machine":
@@ -158,17 +161,55 @@ class _Walk:
         say(writing.wrapped(_(step.intro)))
         say()
 
-    def _questions(self, step: Step, *, advanced: bool) -> None:
+    def _change(self, step: Step) -> None:
+        """Show the answers of a step and change those that the user picks, until he goes on."""
         asked: set[str] = set()
+        all_of_them = False
+        label = _("Go on, or change something")
         while True:
             # Answers open and close questions, so the list is looked at anew each time.
-            open_ones = [
-                q for q in self.walk.questions(step) if q.advanced is advanced and q.key not in asked
-            ]
-            if not open_ones:
+            open_ones = [q for q in self.walk.questions(step) if q.kind != "model"]
+            missing = next((q for q in open_ones if q.key not in asked and self._lacks_answer(q)), None)
+            if missing is not None:
+                asked.add(missing.key)
+                self._question(missing)
+                continue
+            shown = [q for q in open_ones if all_of_them or not q.advanced]
+            options = [Option(_GO_ON, _("go on")), *(Option(q.key, self._answer_line(q)) for q in shown)]
+            if len(shown) < len(open_ones):
+                options.append(Option(_ADVANCED, _("more settings of this step")))
+            if step.id == "flags":
+                options.append(Option(_ANY, _("another option of vllm serve, as name=value")))
+            if len(options) == 1:
                 return
-            asked.add(open_ones[0].key)
-            self._question(open_ones[0])
+            picked = self.ask.choose(label, options, _GO_ON, "")
+            say()
+            if picked == _GO_ON:
+                return
+            if picked == _ADVANCED:
+                all_of_them = True
+            elif picked == _ANY:
+                self._any_option()
+            else:
+                asked.add(picked)
+                self._question(QUESTIONS[picked])
+
+    def _lacks_answer(self, question: Question) -> bool:
+        """Whether nothing stands for a question that cannot be left open."""
+        if question.optional or question.secret or question.advanced or question.kind in ("bool", "list", "multi"):
+            return False
+        return question.current(self.plan) in (None, "")
+
+    def _answer_line(self, question: Question) -> str:
+        """A question with what stands for it now, and why."""
+        label = _(question.label)
+        if question.secret:
+            held = self.walk.secrets.get(question.key) is not None
+            return labelled(label, _("given") if held else _("none given"))
+        value = value_words(question, self.plan, question.current(self.plan)) or _("nothing")
+        text = f"{label} {value}" if label.endswith(("?", "？")) else labelled(label, value)
+        reason = self.plan.reason(question.key)
+        return bracketed(text, clause(reason)) if reason else text
 
     def _question(self, question: Question) -> None:
         while True:
@@ -325,15 +366,8 @@ class _Walk:
         self._tell_fit()
         say()
 
-    def _more(self, step: Step) -> None:
-        """The advanced questions of a step, and in the flags step any other option of vllm serve."""
-        if not self.ask.confirm(_("Show more settings of this step?"), False, ""):
-            say()
-            return
-        say()
-        self._questions(step, advanced=True)
-        if step.id != "flags":
-            return
+    def _any_option(self) -> None:
+        """Options of vllm serve that no question is about."""
         say(writing.wrapped(_("Any other option of vllm serve, as name=value. Enter goes on."), "  "))
         while True:
             typed = self.ask.text(_("Option"), "", self._check_option, "")
@@ -394,7 +428,7 @@ class _Walk:
         from wizard.steps import REVIEW
 
         self._head(REVIEW)
-        self._ask_folder()
+        self._propose_folder()
         while True:
             if self.plan.blockers:
                 say(_("This stands in the way, so nothing can be written:"))
@@ -452,7 +486,7 @@ class _Walk:
         elif picked == "change":
             self._change_something(_("back to the review"))
         elif picked == "folder":
-            self._ask_folder()
+            self._question(QUESTIONS["out_dir"])
         else:
             say(_("Nothing was written. Your answers are kept for the next start."))
             return 1
@@ -480,13 +514,15 @@ class _Walk:
             say(_("Warnings:"))
             say(writing.notices(plan.warnings))
 
-    def _ask_folder(self) -> None:
+    def _propose_folder(self) -> None:
         if self.recorded and "out_dir" not in self.walk.proposed and self.walk.session is not None:
             # A recorded machine's home is not here: proposed, so that it is no choice of the user's.
             below = inputs.out_folder(f"vllm-{self.host.name}")
             self.walk.proposed = {"out_dir": (below, _("a recorded machine's files go below the current folder"))}
             self.walk.use(self.walk.session)
-        self._question(QUESTIONS["out_dir"])
+        folder = QUESTIONS["out_dir"]
+        say(writing.wrapped(self._answer_line(folder)))
+        say()
 
     def _change_something(self, leave: str) -> bool:
         """Go through one step again. False: the user would rather not."""

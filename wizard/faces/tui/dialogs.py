@@ -22,11 +22,11 @@ from wizard.faces.tui.walk import Walk, same
 from wizard.faces.tui.widgets import Chooser, LineInput, PushButton, Row, Rows, glyphs_of, more_marks
 from wizard.i18n import _
 from wizard.plan_types import Choice
+from wizard.steps import value_words
 
 if TYPE_CHECKING:
-    from wizard.plan_types import FlagRow, Plan
+    from wizard.plan_types import FlagRow
     from wizard.session import Layer, Value
-    from wizard.steps import Question
 
 Result = TypeVar("Result")
 
@@ -175,13 +175,13 @@ def field_help(item: Field, walk: Walk) -> Content:
     if plan is not None and not question.secret:
         decision = plan.decision(question.key)
         if decision is not None:
-            rows.append((_("Value"), _in_words(question, plan, decision.value)))
+            rows.append((_("Value"), value_words(question, plan, decision.value)))
             rows.append((_("Comes from"), text.source_sentence(decision.source)))
             if decision.reason:
                 rows.append((_("Why"), decision.reason))
             proposed = walk.proposal(question.key)
             if not same(proposed, decision.value):
-                rows.append((_("The wizard would take"), _in_words(question, plan, proposed)))
+                rows.append((_("The wizard would take"), value_words(question, plan, proposed)))
             if decision.flag:
                 rows.append((_("Becomes"), decision.flag))
     if question.minimum is not None or question.maximum is not None:
@@ -195,16 +195,6 @@ def field_help(item: Field, walk: Walk) -> Content:
             if choice.against:
                 parts.append(("\n  " + _("Against: {text}").format(text=choice.against), WARN))
     return content(parts)
-
-
-def _in_words(question: Question, plan: Plan, value: Value | None) -> str:
-    """A value as the field itself shows it: what can be chosen by its label, the rest with its unit."""
-    labels = {c.value: c.label for c in question.choices(plan)}
-    if isinstance(value, tuple):
-        return ", ".join(labels.get(str(v), str(v)) for v in value) or text.value_text(value)
-    if value is None or isinstance(value, bool) or value == "":
-        return text.value_text(value)
-    return labels.get(str(value)) or text.value_text(value) + (f" {_(question.unit)}" if question.unit else "")
 
 
 def _range_text(low: float | None, high: float | None) -> str:
