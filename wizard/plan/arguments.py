@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from wizard import releases
-from wizard.i18n import _, clause, sentence, sentences
+from wizard.i18n import _, clause, labelled, sentence, sentences
 from wizard.models.info import ModelInfo
 from wizard.outputs.quoting import slug
 from wizard.plan import runtime as rt
@@ -619,26 +619,30 @@ def _extra(command: Command, draft: Draft, extra: Mapping[str, Value]) -> None:
                 else str(value)
             )
         )
+        from wizard.releases.help import help_for
+
+        words = help_for(dest)
+        chosen = labelled(_("chosen by you"), clause(words.meaning)) if words is not None else _("chosen by you")
         if option.kind in ("flag", "optional_flag") and text.lower() in YES:
-            command.put(dest, (), _("chosen by you"), source)
+            command.put(dest, (), chosen, source)
         elif option.kind in ("flag", "optional_flag") and text.lower() in NO:
             twin = negative_of(option)
             if twin is not None:
-                command.put(dest, (), _("chosen by you"), source, twin)
+                command.put(dest, (), chosen, source, twin)
             elif option.action == "StoreBoolean":
-                command.put(dest, ("false",), _("chosen by you"), source)
+                command.put(dest, ("false",), chosen, source)
             else:
                 command.drop(dest)
-                draft.settle(dest, False, _("chosen by you"), source)
+                draft.settle(dest, False, chosen, source)
         elif option.nargs in ("*", "+"):
             command.put(
                 dest,
                 (text.split(",") if not text.lstrip().startswith(("{", "[")) else [text]),
-                _("chosen by you"),
+                chosen,
                 source,
             )
         else:
-            command.put(dest, (text,), _("chosen by you"), source)
+            command.put(dest, (text,), chosen, source)
 
 
 def _own_files(

@@ -67,7 +67,7 @@ def _facts(machine: Machine) -> list[tuple[str, str]]:
     rows += _wsl_rows(machine)
     rows.append((_("Docker"), summaries.docker_line(machine.docker)))
     if machine.docker.local_images:
-        rows.append((_("Images"), ", ".join(machine.docker.local_images)))
+        rows.append((_("Images"), listed(machine.docker.local_images)))
     rows.append((_("Python"), summaries.python_line(machine.python)))
     rows.append((_("vLLM"), summaries.vllm_line(machine.vllm)))
     rows += [(_("Disk"), line) for line in _disk_lines(machine)]
@@ -94,7 +94,7 @@ def _gpu_lines(machine: Machine) -> list[str]:
             driver.append("NVLink" if stack.nvlink.value else _("no NVLink"))
         lines.append(listed(driver))
     if stack.other_gpus:
-        lines.append(_("also there: {names}").format(names=", ".join(stack.other_gpus)))
+        lines.append(_("also there: {names}").format(names=listed(stack.other_gpus)))
     return lines
 
 
@@ -130,7 +130,7 @@ def _gpu_line(gpu: Gpu) -> str:
 def _processor(machine: Machine) -> str:
     line = summaries.cpu_line(machine.cpu)
     sets = [f for f in ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd") if f in machine.cpu.flags]
-    return f"{line} ({', '.join(sets)})" if sets else line
+    return bracketed(line, listed(sets)) if sets else line
 
 
 def _wsl_rows(machine: Machine) -> list[tuple[str, str]]:

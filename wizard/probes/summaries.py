@@ -114,7 +114,7 @@ def disks_line(mounts: tuple[Mount, ...]) -> str:
         parts.append(_("{size} free on {path}").format(size=gib(best.free_bytes.or_else(0)), path=best.path))
     slow = [m.path for m in mounts if m.kind == MountKind.WINDOWS_DRIVE and m.windows_path]
     if slow and best is not None:
-        parts.append(_("Windows drives: {paths}").format(paths=", ".join(slow)))
+        parts.append(_("Windows drives: {paths}").format(paths=listed(slow)))
     if not parts:
         found = [m for m in mounts if m.free_bytes.value is not None]
         parts = [

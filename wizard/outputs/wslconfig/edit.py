@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from wizard import columns
 from wizard import wsl_grammar as grammar
 from wizard.errors import BadInput, WizardError
-from wizard.i18n import _, sentences
+from wizard.i18n import _, language, sentences
 from wizard.outputs.quoting import comment
 from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.parse import Parsed, parse, value_of
@@ -219,7 +219,8 @@ def _with_reason(data: bytes, parsed: Parsed, entry: Entry, value: str, told: tu
     """The value changed where it stands, below its reason; a comment behind it is said of the old value."""
     encoding = parsed.encoding
     changed = _with_value(data, entry, value, encoding)
-    marked = _of_old_value(changed, entry, entry.value_start + len(_encode(quote(value), encoding)), encoding)
+    plain = all(line.isascii() for line in told)  # a file that holds ASCII alone gets no other letters
+    marked = _of_old_value(changed, entry, entry.value_start + len(_encode(quote(value), encoding)), encoding, plain)
     begin, start = _own_comment(data, parsed, entry)
     newline = _newline(data, encoding)
     for eol in [newline] if newline == "\n" else [newline, "\n"]:
@@ -229,7 +230,11 @@ def _with_reason(data: bytes, parsed: Parsed, entry: Entry, value: str, told: tu
     yield marked
 
 
-def _of_old_value(changed: bytes, entry: Entry, after: int, encoding: str) -> bytes:
+# How a comment begins that an earlier edit said of a value that is gone, in every language that edits are made in.
+_OLD = "was {old}: ", "原为 {old}："
+
+
+def _of_old_value(changed: bytes, entry: Entry, after: int, encoding: str, plain: bool) -> bytes:
     """``changed`` with what the user wrote behind the value marked as said of the value that was there."""
     old = entry.raw_text
     if not entry.has_comment or not old.strip() or not old.isascii() or not old.isprintable():
@@ -239,9 +244,10 @@ def _of_old_value(changed: bytes, entry: Entry, after: int, encoding: str) -> by
     rest = at
     while changed.startswith(blank, rest):
         rest += len(blank)
-    if changed.startswith(_encode("was ", encoding), rest):
+    if any(changed.startswith(_encode(form.partition("{")[0], encoding), rest) for form in _OLD):
         return changed  # by an earlier edit: it is still said of that value
-    return changed[:at] + _encode(f" was {old}: ", encoding) + changed[rest:]
+    form = _OLD[0] if plain or language() != "zh_CN" else _OLD[1]
+    return changed[:at] + _encode(" " + form.format(old=old), encoding) + changed[rest:]
 
 
 def _own_comment(data: bytes, parsed: Parsed, entry: Entry) -> tuple[int, int]:
