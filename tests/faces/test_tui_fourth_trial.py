@@ -47,7 +47,7 @@ async def test_a_command_pasted_where_a_model_is_wanted_is_read_as_a_command() -
         field = app.walk_screen.query_one("#typed", LineInput)
         field.focus()
         await until(pilot, lambda: app.focused is field)
-        app.post_message(events.Paste(POST))
+        app.post_message(events.Paste(POST.replace("\n", "\r")))  # as a terminal sends it
         await until(pilot, lambda: isinstance(app.screen, PasteDialog))
         await shows(app, pilot, "--max-seqs")
         assert field.value == ""
@@ -82,7 +82,7 @@ async def test_a_long_paste_is_seen_from_its_first_line_and_enter_after_its_last
         app.walk_screen.open_paste()
         await until(pilot, lambda: isinstance(app.screen, PasteDialog) and isinstance(app.focused, CommandArea))
         area = app.screen.query_one("#paste-text", CommandArea)
-        app.post_message(events.Paste(long))
+        app.post_message(events.Paste(long.replace("\n", "\r")))
         await until(pilot, lambda: area.text == long)
         await shows(app, pilot, "Start it like this")
         assert area.size.height >= 12
@@ -180,7 +180,7 @@ async def test_a_log_pasted_into_the_field_for_a_path_goes_below_and_enter_reads
         await at(app, pilot, "machine")
         await pilot.press("f3")
         await until(pilot, lambda: getattr(app.focused, "id", "") == "log-path")
-        app.post_message(events.Paste(LOG))
+        app.post_message(events.Paste(LOG.replace("\n", "\r")))
         await until(pilot, lambda: getattr(app.focused, "id", "") == "log-text")
         assert app.screen.query_one("#log-path", LineInput).value == ""
         assert app.screen.query_one("#log-text", CommandArea).text == LOG
@@ -210,7 +210,8 @@ def test_an_answer_is_held_against_what_this_walk_proposes() -> None:
     assert walk.plan.reason("out_dir") == "below the current folder"
     walk.answer("out_dir", "/elsewhere")
     assert walk.plan is not None
-    assert walk.plan.reason("out_dir").endswith("would take /here/below: below the current folder")
+    assert walk.plan.reason("out_dir") == "chosen by you"
+    assert walk.proposal("out_dir") == "/here/below"
 
 
 async def test_the_question_whether_to_leave_goes_with_the_copy_it_is_about() -> None:
@@ -225,6 +226,9 @@ async def test_the_question_whether_to_leave_goes_with_the_copy_it_is_about() ->
         await until(pilot, lambda: isinstance(app.screen, Ask))
         moving._ended(app.wizard, "done", "")
         await until(pilot, lambda: app.screen is app.walk_screen)
+        await until(pilot, lambda: app.wizard.mover is not None)
+        app.wizard.move_button("cancel")
+        await until(pilot, lambda: app.wizard.mover is None)
 
 
 def test_the_legend_keeps_a_gap_before_large_sizes() -> None:
@@ -235,3 +239,33 @@ def test_the_legend_keeps_a_gap_before_large_sizes() -> None:
     made = plan(session_of("native-mi300x"))
     told = text.memory_bar(made, UNICODE, 40).plain
     assert "KV cache " in told
+
+
+async def test_enter_after_copy_now_goes_on_and_stops_nothing() -> None:
+    app = app_on("wsl2-rtx3060-model-on-d", "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "move")
+        button = app.walk_screen.query_one("#move-start", PushButton)
+        button.focus()
+        await until(pilot, lambda: app.focused is button)
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(app.wizard.copying()) and getattr(app.focused, "id", "") == "next")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.walk.step_id != "move")
+        view = app.wizard.move_view()
+        assert view is not None
+        assert view.state in ("preparing", "running", "done")
+        app.wizard.move_button("cancel")
+        await until(pilot, lambda: not app.wizard.copying())
+
+
+async def test_a_copy_of_another_model_than_the_chosen_one_is_named() -> None:
+    app = app_on("wsl2-rtx3060-model-on-d", "/home/user/vllm")
+    async with app.run_test(size=(100, 40)) as pilot:
+        await at(app, pilot, "move")
+        view = app.wizard.move_view()
+        assert view is not None
+        view.state, view.job = "running", ("/mnt/d/models/Another-Model", "/home/user/models/Another-Model")
+        app.walk_screen.show()
+        await shows(app, pilot, "This is the copy of Another-Model")
+        view.state = "idle"

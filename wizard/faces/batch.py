@@ -453,7 +453,7 @@ def undo(args: argparse.Namespace) -> int:
     if any(_proposes_wslconfig(r) for r in receipts):
         from wizard.outputs.wslconfig.deliver import taking_back_line
 
-        told = _("The .wslconfig in your Windows profile is not touched. If you put the proposal there, this line in PowerShell on Windows brings back the one before it; if there was none, delete it:")
+        told = _("The .wslconfig in your Windows profile is not touched. If you put the proposal there, this line in PowerShell on Windows brings back the one that lay there before (if none did, delete the file by hand instead):")
         print(printable(writing.wrapped(told)))
         print("  " + taking_back_line())
     return 0

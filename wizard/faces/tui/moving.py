@@ -48,7 +48,11 @@ def start(wizard: Wizard, view: MoveView) -> None:
     if plan is None or plan.move is None or view.state in ("running", "preparing"):
         return
     view.state, view.message, view.job, view.there = "preparing", "", view.job_of(plan), None
+    pressed = view.query_one("#move-start").has_focus
     view.draw()
+    if pressed:
+        # The button goes. Enter then means what it means everywhere: on to the next step, and never "Stop".
+        wizard.walk_screen.query_one("#next").focus()
     machine, source, destination = plan.machine, plan.move.source, plan.move.destination
 
     def tell(progress: Any) -> None:
@@ -143,7 +147,7 @@ def _view(wizard: Wizard) -> MoveView | None:
 
 
 def _draw(wizard: Wizard, view: MoveView) -> None:
-    if wizard.stopping:
+    if wizard.stopping or not wizard.walk_screen.query("#header"):
         return  # the screen is being taken down
     view.draw()
     wizard.walk_screen.show_frame()

@@ -53,6 +53,11 @@ class Pasted:
     docker: tuple[str, ...] = ()
 
 
+def with_newlines(given: str) -> str:
+    """What a terminal gives as a paste: its line ends come as carriage returns, which a shell would not take for ends."""
+    return given.replace("\r\n", "\n").replace("\r", "\n")
+
+
 class PasteArea(TextArea):
     """A field for a long paste. PgUp and PgDn scroll the page, for what is said of the text stands below it."""
 
@@ -67,7 +72,7 @@ class PasteArea(TextArea):
         super().__init__(id=id, tab_behavior="focus", show_line_numbers=False, soft_wrap=soft_wrap)
 
     def _on_paste(self, event: events.Paste) -> None:  # type: ignore[override]
-        event.text = one_width(event.text)
+        event.text = one_width(with_newlines(event.text))
         if not self.text:
             # Read from its first line; the cursor is at the end all the same, where Enter is pressed.
             self.call_after_refresh(self.scroll_home, animate=False)
@@ -75,7 +80,7 @@ class PasteArea(TextArea):
     def take(self, given: str) -> None:
         """Put a text in at the end, as if it had been pasted here, and the cursor behind it."""
         self.focus()
-        self.text = self.text + one_width(given)
+        self.text = self.text + one_width(with_newlines(given))
         self.action_to_end()
         self.call_after_refresh(self.scroll_home, animate=False)
 
@@ -91,7 +96,7 @@ class CommandArea(PasteArea):
 
     async def _on_key(self, event: events.Key) -> None:
         whole = self.text.rstrip(" \t")  # what was copied mostly ends with its line, so an empty last line is an end, too
-        if event.key == "enter" and self.cursor_location == self.document.end and whole.strip() and not whole.endswith("\\"):
+        if event.key == "enter" and self.cursor_location == self.document.end and not whole.endswith("\\"):
             event.prevent_default()
             event.stop()
             await self.screen.run_action("default")
@@ -115,7 +120,7 @@ class PasteDialog(Dialog[Pasted]):
     def body(self) -> Iterator[Widget]:
         yield Panel(id="paste-told", classes="block")
         area = CommandArea(id="paste-text", soft_wrap=True)
-        area.text = self.given
+        area.text = with_newlines(self.given)
         yield area
         yield Panel(id="paste-report", classes="block")
 

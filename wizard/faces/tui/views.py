@@ -335,7 +335,7 @@ class ModelView(StepView):
         yield Rows(id="models", max_lines=11, empty=_("Nothing found yet."))
         with Horizontal(classes="row block", id="typed-row"):
             yield Static(Content(_("Another one")), classes="label")
-            yield ModelInput(id="typed", placeholder=_("/path/to/model, or owner/name"))
+            yield ModelInput(id="typed", placeholder=_("a path, or owner/name"))
         yield Panel(id="model-error", classes="block")
         yield Panel(id="model-memory", classes="block")
         yield Panel(id="model-about", classes="block")
@@ -562,6 +562,7 @@ class MoveView(StepView):
         self.state = "idle"  # idle, preparing, running, paused, done, cancelled, failed
         self.message = ""
         self.job: tuple[str, str] | None = None  # (from, to) of the copy that ``state`` and ``progress`` speak of
+        self.wanted_job: tuple[str, str] | None = None  # that of the model that is chosen now
         self.asked: tuple[str, str] | None = None  # the copy that was offered on the way to the next step
         self.there: tuple[int, int] | None = None  # (bytes that an earlier, stopped copy left, bytes in all)
         self.played = False  # a recorded machine: the copy is only played
@@ -599,7 +600,7 @@ class MoveView(StepView):
         """Forget how the copy of another model ended, and look for what an earlier one left."""
         from wizard.models.move import stopped_at
 
-        wanted = self.job_of(plan)
+        wanted = self.wanted_job = self.job_of(plan)
         if self.job != wanted and not self.under_way:
             self.state, self.message, self.progress, self.job = "idle", "", None, wanted
         self.played = plan.machine.name not in (THIS_MACHINE, "")
@@ -625,6 +626,8 @@ class MoveView(StepView):
         self.draw(wanted=hint.wanted)
 
     def draw(self, wanted: bool = True) -> None:
+        if not self.query("#move-progress"):
+            return  # taken down, while the copy still tells how far it is
         glyphs = glyphs_of(self)
         self.query_one("#move-progress", Panel).put(move_content(self, glyphs, self.room()))
         start, pause, cancel = (self.query_one(f"#move-{n}", PushButton) for n in ("start", "pause", "cancel"))
@@ -653,6 +656,8 @@ def move_content(view: MoveView, glyphs: Glyphs, width: int) -> Content:
             told.append(_("{time} left").format(time=text.duration(p.eta_s)))
         told.append(_("file {n} of {total}").format(n=min(p.files_done + 1, p.files_total), total=p.files_total))
         lines.append(Content.styled(listed(told), TEXT))
+    if view.under_way and view.job is not None and view.job != view.wanted_job:
+        lines.insert(0, Content.styled(_("This is the copy of {name}, not of the model that is chosen now:").format(name=view.job[0].rstrip("/").rsplit("/", 1)[-1]), WARN))
     idle, stopped = "", _("Stopped. What was copied is kept: it goes on from there.")
     if view.there is not None:
         idle = _("{done} of {total} lies there already, from a copy that was stopped: it goes on from there.").format(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard.facts import Severity
+from wizard.i18n import _
 from wizard.models.move_place import own_name, place_in
 from wizard.session import Answers, Layer, Secrets, Session, Value, expand, look_at_adapters
 from wizard.steps import MACHINE, QUESTIONS, USUAL_STEPS, Question, Step, asked, set_answer, visible_steps
@@ -77,13 +78,11 @@ class Walk:
 
     def _as_proposed(self, decision: Decision, session: Session) -> Decision:
         """A decision where this walk proposes something else than a plan alone would."""
-        from wizard.plan.draft import chosen_instead
-
         value, why = self.proposed[decision.key]
         if session.answers.get(decision.key) is None:
             return replace(decision, reason=why, source="detected", proposed=None, chosen=False)
         if decision.chosen and decision.value != value:
-            return replace(decision, reason=chosen_instead(str(value), why), proposed=value)
+            return replace(decision, reason=_("chosen by you"), proposed=value)
         return decision
 
     def with_proposals(self, session: Session) -> Session:
