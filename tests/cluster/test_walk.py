@@ -12,7 +12,7 @@ import pytest
 from tests.cluster import machines
 from tests.cluster.conftest import DENSE, rows
 from tests.faces.test_ask import Scripted, type_in
-from tests.faces.tui_play import MACHINES
+from tests.faces.tui_play import MACHINES, session_of
 from wizard import steps
 from wizard.__main__ import main
 from wizard.faces import ask, clustering, writing
@@ -211,7 +211,7 @@ async def test_the_full_screen_walk_tells_how_what_was_written_is_started(tmp_pa
 
 
 def test_own_wslconfig_is_changed_in_place_for_several_servers_too(tmp_path: Path) -> None:
-    from tests.faces.tui_play import session_of
+
 
     held = session_of(TWO_CARDS)
     wsl = held.machine.wsl
@@ -242,3 +242,14 @@ def test_the_plain_walk_tells_it_too(run_on: str, tmp_path: Path, monkeypatch: p
     assert ("docker compose up -d" if run_on == "replicas" else "kubectl apply") in told
     assert ("wsl --shutdown" in told) is (run_on == "replicas")
     assert any(t.startswith("Memory for WSL2") for titles in script.offered for t in titles) is (run_on == "replicas")
+
+
+def test_what_each_way_costs_is_said_of_the_same_model() -> None:
+    """A server alone may hold a smaller model best; what it costs is asked of the one that is planned."""
+    from wizard.faces.clustering import ways_in_walk
+    from wizard.plan import plan as make_plan
+
+    session = session_of("native-4x-h200")
+    assert "122B" in str(make_plan(session).value("model"))
+    told = next(" ".join(words) for title, words in ways_in_walk(session) if title.startswith("Several servers on one machine"))
+    assert "Each of the 2 servers has 2 GPUs" in told

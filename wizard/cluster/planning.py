@@ -71,6 +71,8 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
     gpus = node_room.common_gpus(nodes, device) if nodes else usable_gpus(head.machine, device)
     base = layouts.session_for(head, head.machine, gpus) if nodes else head
     one = make_plan(layouts.without_parallel(base) if nodes else base)
+    if chosen == THIS:
+        base = _of_one_model(base, one)  # what the other ways cost is said of the same model
     shape = _Shape(base, nodes, inventory.settings, one, gpus, copies_wanted)
     ways, found = _ways(shape, len(inventory.nodes))
     entry = found[chosen]
@@ -118,10 +120,10 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
     return replace(made, after=next_steps(made))
 
 
-def _of_one_model(session: Session) -> Session:
+def _of_one_model(session: Session, planned: Plan | None = None) -> Session:
     """The session without the other models: comparing them all anew for every layout would take most of the time."""
     given = session.answers.get("model")
-    model = given[0] if given is not None else make_plan(session).value("model")
+    model = given[0] if given is not None else (planned or make_plan(session)).value("model")
     if model is None:
         return session
     info = session.models.get(str(model))
