@@ -191,6 +191,13 @@ def _candidates(
     asked = request.max_model_len or info.max_model_len or 0
     free = request.gpu_free_bytes
     base: dict[str, str] = {}
+    usual = choose_utilization(request.gpu_total_bytes, free, float(constant("utilization_default", request.release)["value"]), wsl=request.wsl)[0]
+    if free is not None and request.gpu_memory_utilization is not None and not request.cpu and request.kv_cache_memory_bytes is None and usual > result.utilization + 0.02:
+        # A smaller share than there is room for was asked for, maybe by a command that somebody pasted.
+        hit = at_some_length(replace(request, gpu_memory_utilization=usual))
+        if hit is not None:
+            text = _("utilization {share:.2f} instead of {asked:.2f}").format(share=usual, asked=result.utilization)
+            yield 0.4, _with_length("utilization", text, {"gpu_memory_utilization": f"{usual:.2f}"}, hit[1], asked)
     if free is not None and result.budget_bytes > free and request.kv_cache_memory_bytes is None:
         share, _why = choose_utilization(request.gpu_total_bytes, free, result.utilization, wsl=request.wsl)
         base = {"gpu_memory_utilization": f"{share:.2f}"}
@@ -200,7 +207,8 @@ def _candidates(
             yield 0.5, _with_length("utilization", _("utilization {share:.2f}, what is really free").format(share=share), base, hit[1], asked)
         result = fit(info, request, measured(request, info))
     for distance, way in _changes(info, request, result, variants, gpus, works, at_some_length, asked, ram_free_bytes):
-        yield distance, replace(way, changes={**base, **way.changes})
+        text = _("{way}, at utilization {share}").format(way=way.text, share=base["gpu_memory_utilization"]) if base else way.text
+        yield distance, replace(way, text=text, changes={**base, **way.changes})
 
 
 def _changes(

@@ -753,7 +753,7 @@ ACCESS = Step(
 REVIEW = Step(
     "review",
     N_("Review"),
-    N_("Every file that will be written, with what changes. Nothing has been written yet."),
+    N_("Every file that will be written, with what changes. Nothing is written before you say so."),
     (
         Question(
             "out_dir",
@@ -803,12 +803,12 @@ def parse_value(question: Question, text: str, name: str | None = None) -> Value
                     key=called, low=_number(question.minimum or 0), high=_number(question.maximum)
                 )
             )
-        return parse_count(called, raw)
+        return parse_count(called, _without_unit(raw, question))
     if question.kind == "float":
         import math
 
         try:
-            number = float(raw.replace(",", "."))
+            number = float(_without_unit(raw, question).replace(",", "."))
         except ValueError:
             raise BadInput(
                 _("{key}: “{text}” is not a number.").format(key=called, text=text)
@@ -821,6 +821,11 @@ def parse_value(question: Question, text: str, name: str | None = None) -> Value
     if question.kind == "multi":
         return tuple(x.strip() for x in raw.replace(";", ",").split(",") if x.strip())
     return raw
+
+
+def _without_unit(raw: str, question: Question) -> str:
+    """A size that was typed with its unit: "64 GB" where GiB are asked for."""
+    return re.sub(r"(?i)\s*gi?b?$", "", raw) if question.unit == "GiB" else raw
 
 
 def value_words(question: Question, plan: Plan, value: Value | None) -> str:

@@ -110,3 +110,12 @@ def test_what_is_right_is_not_said_twice(tmp_path: Path, capsys: pytest.CaptureF
     lines, _text = written(tmp_path, capsys, "vllm serve m")
     assert not any(line.startswith("As it") for line in lines)
     assert any(line.endswith("s.sh stays as it is.") for line in lines)
+
+
+def test_the_share_that_is_free_stands_in_the_repaired_command() -> None:
+    from tests.plan.test_docker_beside import place
+
+    words = ["vllm", "serve", "Qwen/Qwen3-4B", "--gpu-memory-utilization=0.95", "--max-model-len", "4096"]
+    verdict = check_words(words, "0.33.0", place("wsl2-rtx3060-model-on-d")).verdicts[0]
+    assert verdict.argv == ["Qwen/Qwen3-4B", "--gpu-memory-utilization", "0.90", "--max-model-len", "4096"]
+    assert verdict.changed

@@ -149,3 +149,11 @@ def test_limits_of_what_is_not_switched_on_are_not_looked_at() -> None:
 def test_no_release_takes_more_of_the_gpu_than_there_is() -> None:
     for version in releases.versions():
         assert [p.stops for p in judged(version, "--gpu-memory-utilization", "1.5")[0]] == [True], version
+
+
+def test_a_variable_is_never_turned_into_an_option_that_stops_the_start() -> None:
+    report = check_words(["VLLM_ATTENTION_BACKEND=XFORMERS", "vllm", "serve", "m"], "0.33.0")
+    assert report.verdicts[0].argv == ["m"]
+    assert [(p.flag, p.replacement) for p in report.problems] == [("VLLM_ATTENTION_BACKEND", None)]
+    kept = check_words(["VLLM_ATTENTION_BACKEND=FLASH_ATTN", "vllm", "serve", "m"], "0.33.0")
+    assert kept.verdicts[0].argv == ["m", "--attention-backend", "FLASH_ATTN"]

@@ -388,3 +388,9 @@ def test_a_variable_before_a_command_makes_it_no_file_of_variables(line: str) ->
 def test_a_file_of_variables_stays_one() -> None:
     report = check_text("VLLM_USE_V1=1\nNOTE=how to run vllm serve-like things\n", "x", "0.33.0")
     assert {p.flag for p in report.problems} <= {"VLLM_USE_V1"}
+
+
+def test_carriage_returns_alone_are_line_ends() -> None:
+    text = extract.decode(b"vllm serve m \\\r  --single-process\r", "x")
+    assert "--single-process" in {p.flag for p in check_text(text, "x", "0.33.0").problems}
+    assert extract.decode(b"a\r\nb\r", "x") == "a\r\nb\r"

@@ -164,3 +164,12 @@ def test_a_recorded_machine_tells_that_it_is_wsl(tmp_path: Path, capsys: pytest.
     path.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 44.00 MiB.\n")
     assert main(["diagnose", str(path), "--json", "--machine", str(ROOT / "tests/machines/wsl2-2x-rtx3090")]) == 0
     assert json.loads(capsys.readouterr().out)["findings"][0]["cause"] == "host_ram_starvation_wsl"
+
+
+def test_an_article_s_made_up_options_are_named_beside_its_log() -> None:
+    article = b"Received signal=SIGTERM\nDo this:\n\nvllm serve ~/m \\\n  --max-model-len 4096 \\\n  --single-process \\\n  --disable_uvloop\n"
+    log = b"(APIServer pid=1) ERROR x\nRuntimeError: UVA is not available\n" + article
+    look_at = " ".join(diagnose(read_bytes(log)).findings[0].look)
+    assert "--single-process, --disable-uvloop" in look_at
+    assert "--max-model-len" not in look_at
+    assert not any("options that no vLLM release has" in text for text in diagnose(read_bytes(b"RuntimeError: UVA is not available\n")).findings[0].look)

@@ -354,3 +354,16 @@ def test_a_number_or_a_value_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_environment_is_as_the_tests_need_it() -> None:
     assert "HF_TOKEN" not in os.environ
+
+
+def test_the_last_instructions_name_the_folder_that_was_written_with_a_made_key_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    type_in(monkeypatch, "")
+    script = Scripted({"access": ["network"]})
+    monkeypatch.setattr(ask, "prompter", lambda: script)
+    assert main(["--plain", "--machine", NATIVE]) == 0
+    told = capsys.readouterr().out.rpartition("Next:")[2]
+    assert f"cd {tmp_path}/vllm-native-rtx5090" in " ".join(told.split())
+    assert any(t.startswith("API key: none given: a random one is made") for titles in script.offered for t in titles)

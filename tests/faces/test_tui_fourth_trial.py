@@ -157,10 +157,12 @@ async def test_a_question_says_its_keys_and_a_choice_starts_at_its_first_line() 
     ("whole", "width", "short"),
     [
         ("does not fit: weights 16.6 GiB", 21, "does not fit"),
-        ("2 GiB in RAM: slow, for so much has no room", 21, "2 GiB in RAM: slow"),
+        ("2 GiB in RAM: slow, for so much has no room", 21, "2 GiB in RAM"),
+        ("pictures in the prompt, and no video", 24, "pictures in the prompt"),
+        ("放不下：权重（16.6 GiB）", 21, "放不下"),
         ("not enough", 21, "not enough"),
         ("a very long text without any end", 10, "a very lo…"),
-        ("a: very long text without any end", 12, "a: very lon…"),
+        ("a: very long text without any end", 12, "a: very long…"[:11] + "…"),
         ("http://host:8000/very/long/path", 12, "http://host…"),
         ("放不下：权重 16.6 GiB", 10, "放不下"),
     ],
@@ -269,3 +271,63 @@ async def test_a_copy_of_another_model_than_the_chosen_one_is_named() -> None:
         app.walk_screen.show()
         await shows(app, pilot, "This is the copy of Another-Model")
         view.state = "idle"
+
+
+@pytest.mark.parametrize("where", ["list", "field"])
+async def test_a_command_pasted_anywhere_in_the_walk_is_read_as_one(where: str) -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "model" if where == "list" else "access")
+        target = app.walk_screen.query_one("#models" if where == "list" else "#q-port")
+        target.focus()
+        await until(pilot, lambda: app.focused is target)
+        app.post_message(events.Paste("docker run -p 9000:8000 vllm/vllm-openai --model m"))
+        await until(pilot, lambda: isinstance(app.screen, PasteDialog))
+        await shows(app, pilot, "Enter takes it over, Esc closes")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.walk_screen)
+        if where == "field":
+            assert app.walk_screen.query_one("#q-port", LineInput).value == "8000"
+
+
+async def test_a_key_that_was_made_is_not_said_to_have_been_given() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "access")
+        app.walk.answer("access", "network")
+        app.walk_screen.plan_changed()
+        await ready(app, pilot)
+        await at(app, pilot, "review")
+        await until(pilot, lambda: bool(app.walk.secrets.get("api_key")))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.walk.step_id == "access")
+        view = app.walk_screen.view
+        assert view is not None
+        field = view.field_of("api_key")
+        assert field is not None
+        await until(pilot, lambda: field.note.startswith("None was typed"))
+        assert app.walk.secrets_given() == ()
+
+
+async def test_what_is_told_for_a_moment_covers_no_button_of_a_box() -> None:
+    from textual.widgets._toast import Toast
+
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await at(app, pilot, "review")
+        app.push_screen(Ask("Write the files", Content("Words.\n" * 9), "Write", "Not yet"))
+        app.notify("The model was copied and verified.")
+        await until(pilot, lambda: bool(app.screen.query(Toast)) and app.screen.query_one(Toast).region.height > 0)
+        toast = app.screen.query_one(Toast).region
+        for button in app.screen.query(PushButton).results(PushButton):
+            assert not toast.overlaps(button.region)
+
+
+async def test_an_answer_that_cannot_be_is_said_to_be_changed_where() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(100, 40)) as pilot:
+        await at(app, pilot, "model")
+        app.walk.answer("attention_backend", "XFORMERS")
+        app.walk_screen.plan_changed()
+        await at(app, pilot, "review")
+        await shows(app, pilot, "cannot be", "Ctrl+P, then the name of the answer")

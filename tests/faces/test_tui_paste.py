@@ -160,3 +160,11 @@ def test_a_model_in_a_container_is_found_where_it_is_mounted_from() -> None:
     assert on_host("/mm/a", docker) == "/mm/a"
     assert on_host("/root/.cache/x", docker) == "/root/.cache/x"
     assert on_host("Qwen/Qwen3-8B", docker) == "Qwen/Qwen3-8B"
+
+
+def test_a_value_that_stops_the_start_is_left_out_with_its_reason() -> None:
+    _session, plan = on_release("0.33.0")
+    answers, left = answers_of(plan, ["--attention-backend", "XFORMERS", "--watermark", "3"])
+    assert answers == {}
+    assert [item.name for item in left] == ["--attention-backend", "--watermark"]
+    assert all("ust be" in item.why for item in left)

@@ -314,3 +314,24 @@ def test_killed_without_a_word(host, log, code):
 def test_a_fix_that_turns_a_switch_off_is_the_answer_no(made, flag, answer):
     plan = replace(made().plan, release=releases.load("0.33.0"))
     assert repair._answers_of(Fix("x", {flag: True}), plan) == answer
+
+
+def test_a_cure_that_lowers_figures_never_raises_them() -> None:
+    from wizard.diagnose.engine import only_less
+
+    fix = {"--max-num-seqs": "16", "--max-num-batched-tokens": "2048", "--enforce-eager": True}
+    assert only_less(fix, {"max_num_seqs": "8"}.get) == {"--max-num-seqs": "4", "--max-num-batched-tokens": "2048", "--enforce-eager": True}
+    assert only_less(fix, {"max_num_seqs": "256"}.get)["--max-num-seqs"] == "16"
+    assert only_less({"--max-num-seqs": "16"}, {"max_num_seqs": "1"}.get) == {}
+    assert only_less({"--max-model-len": "8192"}, {"max_model_len": "auto"}.get) == {"--max-model-len": "8192"}
+
+
+def test_a_cure_of_a_log_is_held_against_the_plan() -> None:
+    from tests.plan.conftest import session_of
+    from wizard.plan import plan
+
+    made = plan(session_of("wsl2-rtx3060-model-on-d"))
+    fewer = Fix("Fewer", {"--max-num-seqs": "16"}, less=True)
+    assert made.value("max_num_seqs") == 8
+    assert repair._answers_of(fewer, made) == {"max_num_seqs": "4"}
+    assert repair._answers_of(Fix("So many", {"--max-num-seqs": "16"}), made) == {"max_num_seqs": "16"}

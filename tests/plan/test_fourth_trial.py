@@ -113,3 +113,34 @@ def test_local_access_on_wsl_names_windows() -> None:
     assert "Windows" in made.reason("access")
     native = plan(session_of("native-rtx5090", model="Qwen/Qwen3-8B-FP8"))
     assert "Windows" not in native.reason("access")
+
+
+def test_text_alone_is_another_purpose_than_pictures() -> None:
+    session = session_of("wsl2-rtx5070-laptop-old-driver")
+    path = next(f.path for f in session.found if "VL-2B" in f.name)
+    made = plan(session_of("wsl2-rtx5070-laptop-old-driver", model=path))
+    assert made.fit is not None
+    way = next(w for w in made.fit.ways_out if w.kind == "text_only")
+    assert way.changes["intent"] == "chat"
+    taken = plan(session_of("wsl2-rtx5070-laptop-old-driver", model=path, **way.changes))
+    assert taken.can_serve
+    assert taken.value("intent") == "chat"
+
+
+def test_a_share_that_was_asked_for_and_is_too_small_is_among_what_can_be_changed() -> None:
+    asked = {"model": "Qwen/Qwen3-8B", "gpu_memory_utilization": 0.5, "cpu_offload_gb": "0"}
+    made = plan(session_of(DESKTOP, **asked))
+    assert made.fit is not None
+    assert not made.can_serve
+    way = made.fit.ways_out[0]
+    assert way.kind == "utilization"
+    assert "instead of 0.50" in way.text
+    assert plan(session_of(DESKTOP, **{**asked, **way.changes})).can_serve
+
+
+def test_a_size_may_be_typed_with_its_unit() -> None:
+    from wizard.steps import QUESTIONS, parse_value
+
+    for text in ("64", "64GB", "64 GiB", "64g"):
+        assert float(parse_value(QUESTIONS["wsl_memory_gib"], text)) == 64  # type: ignore[arg-type]
+    assert parse_value(QUESTIONS["port"], "8000") == 8000

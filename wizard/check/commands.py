@@ -221,7 +221,10 @@ def _report(commands: list[extract.Command], asked: str | None, place: Place | N
             from .memory import conflicts
 
             verdict.problems += docker_here.problems(command, place.machine)
-            verdict.problems += conflicts(verdict, place.machine, place.host)
+            for problem in conflicts(verdict, place.machine, place.host):
+                verdict.problems.append(problem)
+                if problem.replacement is not None:
+                    verdict.take(problem.replacement)
         verdicts.append(verdict)
     problems = [p for v in verdicts for p in v.problems]
     return Report(verdicts, problems, all(v.accepted for v in verdicts), notes=notes)

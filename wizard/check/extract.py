@@ -91,7 +91,9 @@ def from_argv(words: Sequence[str]) -> Command:
 
 def no_command(name: str) -> str:
     """What is said of an input without a vLLM command."""
-    return _("{name}: no vLLM command was found (vllm serve ..., docker run ... vllm/vllm-openai ..., python -m vllm.entrypoints.openai.api_server ...).").format(name=name)
+    return _(
+        "{name}: no vLLM command was found (vllm serve ..., docker run ... vllm/vllm-openai ..., python -m vllm.entrypoints.openai.api_server ...). A log of a failed start is explained by “{diagnose}”."
+    ).format(name=name, diagnose="vllm-wizard diagnose")
 
 
 def is_shell_script(words: Sequence[str]) -> bool:
@@ -364,9 +366,11 @@ def decode(raw: bytes, name: str) -> str:
     if b"\0" in raw[:65536]:
         raise BadInput(_("{name} is no text file.").format(name=name))
     try:
-        return raw.decode("utf-8-sig")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return raw.decode("gb18030", "replace")
+        text = raw.decode("gb18030", "replace")
+    # What comes straight from a terminal has carriage returns for line ends.
+    return text if "\n" in text else text.replace("\r", "\n")
 
 
 _STARTS_SERVER = re.compile(r"\svllm\s+serve(?!\S)|\s(?:docker|podman|nerdctl)\s+(?:container\s+)?(?:run|create)\s|\svllm\.entrypoints\.")

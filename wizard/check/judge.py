@@ -69,6 +69,17 @@ class Verdict:
             return "stops"
         return "doubtful" if any(p.doubtful for p in self.problems) else "starts"
 
+    def take(self, words: str) -> None:
+        """Put an option with its value in the place of the one that stands there, or at the end."""
+        flag, value = words.split(None, 1)
+        option = self.release.option(flag)
+        own = next((p for p in self.pieces if p.words and p.source is not None and p.source.option is option and not p.source.keys), None)
+        if own is not None:
+            own.words, own.changed = [own.words[0].partition("=")[0], value], True
+        else:
+            self.pieces.append(Piece([flag, value], None, changed=True))
+        self.argv = argv_of(self.model, self.pieces)
+
     @property
     def changed(self) -> bool:
         return any(p.changed for p in self.pieces) or bool(self.env_removed) or bool(self.command.repeated)
@@ -576,9 +587,10 @@ class _Judge:
             option = self.release.option(known["flag"])
             if wanted and not any(p.source and p.source.option is option for p in self.pieces):
                 words = [known["flag"], wanted]
-                if all(not p.refused for p in releases.check_argv(["m", *words], self.release.version)):
+                if self._starts_with(words):
                     self.added.append(words)
-            replacement = f"{known['flag']} {wanted}".strip()
+            if option is None or start_values.taken(wanted or "", option):
+                replacement = f"{known['flag']} {wanted}".strip()
         note = _(known["note"]) if known else ""
         if earlier:
             gone = releases.next_version(earlier[-1][1])
@@ -614,8 +626,14 @@ class _Judge:
         self._say(name, "never_existed", _("vLLM reads no {name}: it is the option {flag}").format(name=name, flag=option.flag), replacement=" ".join(words), accepted=True)
         given = any(p.source is not None and p.source.option is option for p in self.pieces)
         wanted = bool(value) and "$" not in value and (option.kind != "flag" or value.lower() in ("1", "true", "yes"))
-        if wanted and not given and not any(p.refused for p in releases.check_argv(["m", *words], self.release.version)):
+        if wanted and not given and self._starts_with(words):
             self.added.append(words)
+
+    def _starts_with(self, words: list[str]) -> bool:
+        """Whether the release takes an option in place of a variable, and starts with it."""
+        option = self.release.option(words[0])
+        known = option is None or len(words) < 2 or (start_values.taken(words[1], option) and not start_values.outside(words[1], option))
+        return known and not any(p.refused for p in releases.check_argv(["m", *words], self.release.version))
 
     def _given(self) -> dict[str, Argument]:
         return {p.source.option.dest: p.source for p in self.pieces if p.words and p.source is not None and p.source.option is not None}
@@ -791,15 +809,18 @@ class _Judge:
         self.added.append(words)
 
     def _argv(self) -> list[str]:
-        """What follows ``vllm serve``: the model first, then the options."""
-        model = [self.model] if self.model is not None else []
-        rest: list[str] = []
-        for piece in self.pieces:
-            source = piece.source
-            if source is not None and (source.how == "positional" or (source.option is not None and source.option.dest == "model")):
-                continue
-            rest += piece.words
-        return [*model, *rest]
+        return argv_of(self.model, self.pieces)
+
+
+def argv_of(model: str | None, pieces: Sequence[Piece]) -> list[str]:
+    """What follows ``vllm serve``: the model first, then the options."""
+    rest: list[str] = []
+    for piece in pieces:
+        source = piece.source
+        if source is not None and (source.how == "positional" or (source.option is not None and source.option.dest == "model")):
+            continue
+        rest += piece.words
+    return [*([model] if model is not None else []), *rest]
 
 
 def _near(value: str, values: Sequence[str]) -> str | None:

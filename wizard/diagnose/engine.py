@@ -11,7 +11,7 @@ from wizard.diagnose import rulebook
 from wizard.diagnose.events import CODE, ERROR, EXC, INFO, PLAIN, PROSE, WARNING, Collector, Event, collect
 from wizard.diagnose.run_facts import NAMES, Run, runs_of
 from wizard.diagnose.spans import accepts, within
-from wizard.i18n import N_, _
+from wizard.i18n import N_, _, listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -568,7 +568,25 @@ def _finding(case: Case, match: Match) -> Finding:
         for fix in finding.fixes:
             fix.commands = [_of_image(c) for c in fix.commands]
     _name_the_model(finding, case.run.model)
+    made_up = _made_up_flags(case.run.text)
+    if made_up and finding.cause not in ("flag_never_existed", "flag_typo"):
+        told = _("The text also holds a command with options that no vLLM release has ({flags}): “{check}” repairs it.")
+        finding.look.append(told.format(flags=listed(made_up), check="vllm-wizard check"))
     return finding
+
+
+def _made_up_flags(text: str) -> list[str]:
+    """Options of a vllm serve command in a text (an article around a log) that no release has ever had."""
+    import re
+
+    from wizard import releases
+
+    found: dict[str, None] = {}
+    for command in re.finditer(r"\bvllm serve\b(?:[^\n]*\\\n){0,40}[^\n]*", text):
+        for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", command[0].replace("_", "-")):
+            if not releases.flag_spans(flag) and not releases.flag_spans("--" + flag.removeprefix("--no-")):
+                found[flag] = None
+    return list(found)[:6]
 
 
 def _of_image(command: str) -> str:

@@ -205,7 +205,8 @@ class _Walk:
         label = _(question.label)
         if question.secret:
             held = self.walk.secrets.get(question.key) is not None
-            return labelled(label, _("given") if held else _("none given"))
+            made = _("none given: a random one is made when the files are written") if question.key == "api_key" else _("none given")
+            return labelled(label, _("given") if held else made)
         value = value_words(question, self.plan, question.current(self.plan)) or _("nothing")
         text = f"{label} {value}" if label.endswith(("?", "？")) else labelled(label, value)
         reason = self.plan.reason(question.key)
@@ -446,7 +447,7 @@ class _Walk:
         assert self.walk.session is not None
         out = str(self.plan.value("out_dir"))
         try:
-            changes, plan = writing.changes_for(self.walk.session, self.plan, out)
+            changes, plan = writing.changes_for(self.walk.with_proposals(self.walk.session), self.plan, out)
         except WizardError as error:
             # Something beside the plan: a node of the cluster, a folder that cannot be looked at.
             say(writing.wrapped(str(error)))
@@ -478,7 +479,7 @@ class _Walk:
         if picked == "write":
             return self._write(plan, changes)
         if picked == "own":
-            changes, plan = writing.changes_for(self.walk.session, self.plan, out, apply_wslconfig=True)
+            changes, plan = writing.changes_for(self.walk.with_proposals(self.walk.session), self.plan, out, apply_wslconfig=True)
             return self._write(plan, changes)
         if picked == "show":
             for change in changes:

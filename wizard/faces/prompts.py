@@ -191,6 +191,11 @@ class Questionary:
             wrong = check(typed.strip())
             return True if wrong is None else wrong
 
+        if default.replace(".", "", 1).isdigit():
+            # A figure is typed anew and not edited: what is typed would stand before or behind the old one.
+            mark, asked = _last_line(_asking(label, f" [{default}]"), 2)
+            question = self._q.text(asked, validate=lambda typed: validate(typed.strip() or default), qmark=mark, style=self._style)
+            return str(self._ask(question, label, key)).strip() or default
         mark, asked = _last_line(_asking(label), columns.width(default) + 2)
         question = self._q.text(asked, default=default, validate=validate, qmark=mark, style=self._style)
         return str(self._ask(question, label, key)).strip()

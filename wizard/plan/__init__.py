@@ -11,7 +11,7 @@ from wizard import releases
 from wizard.facts import MountKind, Severity
 from wizard.fit import ways_out
 from wizard.fit_layout import layout_of, tp_problem
-from wizard.fit_types import FitResult, surely_too_large
+from wizard.fit_types import FitResult, WayOut, surely_too_large
 from wizard.i18n import _, clauses, labelled, sentence, sentences
 from wizard.models.info import ModelInfo
 from wizard.models.move_place import own_name, place_in, typical_rate
@@ -784,7 +784,7 @@ def _judge_fit(
         calibration=bed.measured,
         ram_free_bytes=bed.ram_free_bytes,
     )
-    result = replace(result, ways_out=found)
+    result = replace(result, ways_out=tuple(_without_pictures(draft, way) if way.kind == "text_only" else way for way in found))
     detail = sentence(clauses(result.problems) or _("it is larger than the memory that is free"))
     if result.ways_out:
         detail = sentences(detail, _("Ways out: {ways}.").format(ways=clauses(w.text for w in result.ways_out)))
@@ -796,6 +796,15 @@ def _judge_fit(
     else:
         draft.block("does_not_fit", _("The model does not fit.") if surely_too_large(result) else _("The model may not fit."), detail)
     return result
+
+
+def _without_pictures(draft: Draft, way: WayOut) -> WayOut:
+    """Text alone is another purpose, where the one that is planned for is about pictures."""
+    decided = draft.decisions.get("intent")
+    intent = BY_KEY.get(str(decided.value)) if decided is not None else None
+    if intent is None or intent.needs != "image":
+        return way
+    return replace(way, changes={"intent": "chat", **way.changes})
 
 
 # -- where it goes --------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def utilization(bed: Bed) -> tuple[float, str]:
         return bed.default_utilization, _("vLLM's default")
     share, reason = choose_utilization(bed.total_bytes, bed.free_bytes, bed.default_utilization, wsl=bed.wsl, cpu=bed.device == "cpu")
     # Every face shows the value beside its reason.
-    return max(share, 0.05), reason.removeprefix(f"{share:.2f}: ")
+    return max(share, 0.05), reason.removeprefix(f"{share:.2f}: ").removeprefix(f"{share:.2f}：")
 
 
 @lru_cache(maxsize=128)

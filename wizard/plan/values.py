@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+from collections.abc import Sequence
 
 from wizard.errors import BadInput
 from wizard.i18n import _, sentence, stopped
@@ -53,10 +55,12 @@ IMAGE_FOLDER = "/vllm-workspace/"
 def wrong(option: Option, text: str, release: Release) -> str | None:
     """Why ``text`` cannot be the value of ``option``, with what may stand there; None where nothing speaks against it."""
     raw = text.strip()
+    if "\0" in raw:
+        return _("It holds a zero byte, which no command can carry.")
     if option.dest == "quantization" and release.quantization and raw not in ("", "None", *release.quantization, *PLUGIN_METHODS):
         return _("Must be one of: {names}.").format(names=", ".join(release.quantization))
     if option.start_others != "plugins" and not taken(raw, option):
-        return _("Must be one of: {names}.").format(names=", ".join(option.start_values))
+        return _("Must be one of: {names}.").format(names=_named(raw, option.start_values))
     if option.value_type in ("json", "json_or_str") and raw[:1] in ("{", "["):
         try:
             json.loads(raw)
@@ -72,6 +76,19 @@ def wrong(option: Option, text: str, release: Release) -> str | None:
         if number is not None and number < least:
             return _("Must be at least {minimum}.").format(minimum=least)
     return None
+
+
+SHOWN = 12
+
+
+def _named(raw: str, names: Sequence[str]) -> str:
+    """The names that may stand there; of very many those that are nearest to what was given, and how many more."""
+    if len(names) <= SHOWN + 2:
+        return ", ".join(names)
+    plain = {n.lower(): n for n in names}
+    near = [plain[n] for n in difflib.get_close_matches(raw.lower(), plain, SHOWN, 0.3)]
+    shown = list(dict.fromkeys([*near, *names]))[:SHOWN]
+    return _("{names} and {n} more").format(names=", ".join(shown), n=len(names) - SHOWN)
 
 
 def _number(raw: str) -> float | None:

@@ -35,7 +35,7 @@ def plan_wsl(
         draft.settle(
             "host_memory_gib",
             given[0] if given else None,
-            _("could not be read from here"),
+            _("could not be read from here") if given is None else _("chosen by you; it could not be read from here"),
             given[1] if given else "default",
         )
     if cpus is None:
@@ -44,7 +44,7 @@ def plan_wsl(
         draft.settle(
             "host_cpus",
             given[0] if given else None,
-            _("could not be read from here"),
+            _("could not be read from here") if given is None else _("chosen by you; it could not be read from here"),
             given[1] if given else "default",
         )
     keep = draft.decide("wsl_keep_alive", True, _("a server should go on when the last terminal is closed"))

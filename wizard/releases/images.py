@@ -69,7 +69,7 @@ class DriverNeed:
                 "driver {driver} is older than CUDA {cuda}; the image admits its branch on data-centre GPUs only: "
                 "GeForce cards need {minimum} or newer"
             ).format(driver=driver, cuda=self.cuda, minimum=self.minimum)
-        return False, _("driver {driver} is too old for CUDA {cuda}: {minimum} or newer is needed").format(
+        return False, _("driver {driver} is too old for this image, which asks for {minimum} or newer (CUDA {cuda})").format(
             driver=driver, cuda=self.cuda, minimum=self.minimum
         )
 

@@ -619,6 +619,12 @@ class DiagnoseScreen(WholeScreen):
         key = self.query_one("#log-fixes", Rows).cursor_key
         return next((u for u in self.usable() if u.summary == key), None)
 
+    def _lines_here(self) -> list[str]:
+        """The commands of the fix under the cursor."""
+        finding, key = self.finding, self.query_one("#log-fixes", Rows).cursor_key
+        fix = next((f for f in finding.fixes if f.summary == key), None) if finding is not None else None
+        return list(fix.commands) if fix is not None else []
+
     @property
     def fixes_tried(self) -> bool:
         """Whether it is known what the fixes would do to the plan: it stands, with all models, and they were tried on it."""
@@ -635,7 +641,11 @@ class DiagnoseScreen(WholeScreen):
             self.notify(_("The plan is still being made; press Enter again in a moment."), timeout=4)
             return
         if usable is None:
-            self.notify(_("This is nothing that the plan can do: type it, or do it by hand."), timeout=4)
+            lines = self._lines_here()
+            if lines:
+                self.app.copy_to_clipboard("\n".join(lines) + "\n")
+            told = _("This is nothing that the plan can do: its lines are copied, to be typed by you.") if lines else _("This is nothing that the plan can do: it is done by hand.")
+            self.notify(told, timeout=4)
             return
         width = max(30, min(96, self.size.width * 9 // 10) - 7)
         blocks = [*wrapped(usable.summary, width, 0, BOLD), Content(""), plan_diff_content(plan, usable.plan, list(usable.changed), width)]
@@ -673,10 +683,12 @@ class DiagnoseScreen(WholeScreen):
     def keys(self) -> list[Key]:
         enter = {"ask": _("Read it"), "reading": _("Stop reading")}.get(self.state, _("Back"))
         if self.state == "found":
-            enter = _("Use the fix") if self.usable_here() is not None else _("Press")
+            enter = _("Use the fix") if self.usable_here() is not None else _("Copy it") if self._lines_here() else ""
+            if isinstance(self.focused, PushButton):
+                enter = self.focused.label
         more = bool(more_marks(self.query_one("#whole-body", VerticalScroll), self.glyphs))
         return [
-            ("Enter", enter, "default"),
+            *([("Enter", enter, "default")] if enter else []),
             ("Tab", _("Next field"), "app.focus_next"),
             *([("PgDn", _("More"), "page(1)")] if more else []),
             ("F1", _("Help"), "help"),

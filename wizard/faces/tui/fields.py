@@ -131,6 +131,8 @@ class Field(Widget):
         elif self.question.secret:
             given = walk.secrets.get(self.question.key)
             self.note = _("Given; it is written to vllm.env only.") if given else _(self.question.help)
+            if given and given == walk.made_key:
+                self.note = _("None was typed: the one that stands in vllm.env is taken, or a random one. What you type here takes its place.")
             if walk.misses_secret(self.question.key):
                 self.note = sentences(_("Given last time and not kept: give it again, or leave it empty."), self.note)
         else:

@@ -419,8 +419,8 @@ Dialog #body { scrollbar-gutter: stable; }
 Dialog.-full > #box { width: 100%; max-width: 100%; height: 100%; max-height: 100%; padding: 0 1; }
 Dialog.-full #body { height: 1fr; }
 
-/* What is told for a moment stands above the buttons that it may speak of. */
-ToastRack { margin-bottom: 3; }
+/* What is told for a moment covers no buttons, neither those of a step nor those of a box in the middle. */
+ToastRack { dock: top; align: right top; margin-top: 1; margin-bottom: 0; }
 
 #too-small { layer: over; dock: top; width: 100%; height: 100%; display: none; align: center middle; content-align: center middle; background: $background; }
 .-tiny #too-small { display: block; }

@@ -172,6 +172,8 @@ class PasteDialog(Dialog[Pasted]):
             return
         self.verdict = found.verdicts[0] if found.verdicts else None
         self.query_one("#paste-text").set_class(self.verdict is not None, "-checked")
+        self.hint = _("Enter at the end checks it, Esc closes") if self.verdict is None else _("Enter takes it over, Esc closes")
+        self._mark_more_later()
         report.put(self._told(found))
         take.display = self.verdict is not None
         (take if self.verdict is not None else self.query_one("#check", PushButton)).focus()
@@ -267,8 +269,8 @@ def answers_around(plan: Plan, command: Pasted) -> tuple[dict[str, Value], list[
         if name == "--publish" and port.isdigit():
             answers["port"] = int(port)
             answers |= _who_may_reach(plan, address[-1] or "0.0.0.0")  # noqa: S104 - what docker takes
-        elif name not in ("--env", "--volume"):
-            others.append(f"{name} {value}".strip() if name == "--publish" else name)
+        elif name != "--env":
+            others.append(f"{name} {value}".strip() if name in ("--publish", "--volume") else name)
     if others:
         left.append(LeftOut(listed(dict.fromkeys(others)), _("what docker needs is written by the wizard itself")))
     if command.docker and command.docker[-1] != plan.image_reference:
@@ -282,6 +284,7 @@ def answers_of(plan: Plan, argv: Sequence[str]) -> tuple[dict[str, Value], list[
 
     The model is not among them (see ``copy_here``), and secrets are never taken from a command line.
     """
+    from wizard.plan import values
     from wizard.releases.parse import switch_text, take_apart
 
     answers: dict[str, Value] = {}
@@ -310,6 +313,8 @@ def answers_of(plan: Plan, argv: Sequence[str]) -> tuple[dict[str, Value], list[
             continue
         question = QUESTIONS.get(option.dest)
         wrong = question.error(plan, given[0]) if question is not None and given is not None else None
+        if question is None and given is not None and plan.release is not None:
+            wrong = values.wrong(option, value, plan.release)
         if wrong:
             left.append(LeftOut(argument.flag, wrong))
         elif given is not None:

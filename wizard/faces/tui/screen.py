@@ -26,7 +26,6 @@ from wizard.faces.tui.text import ACCENT, BOLD, DIM, OK, TEXT, WARN, Part, conte
 from wizard.faces.tui.views import (
     FlagsView,
     MachineView,
-    ModelInput,
     ModelView,
     MoveView,
     ReviewView,
@@ -723,8 +722,11 @@ class WalkScreen(Screen[None]):
         elif name.startswith("move-"):
             self.wizard.move_button(name.removeprefix("move-"))
 
-    def on_model_input_command_given(self, event: ModelInput.CommandGiven) -> None:
-        self.open_paste(event.command)
+    def on_paste(self, event: events.Paste) -> None:
+        """Pasted where nothing can be typed: a command is read all the same."""
+        if any(map(looks_like_command, event.text.splitlines())):
+            event.stop()
+            self.open_paste(event.text)
 
     def on_rows_moved(self, event: Rows.Moved) -> None:
         event.stop()
@@ -1067,6 +1069,7 @@ class WalkScreen(Screen[None]):
         if found.complete.session.secrets != walk.secrets:
             # A random API key was made for the files that are shown: the same one is written.
             walk.secrets = found.complete.session.secrets
+            walk.made_key = walk.secrets.get("api_key") or ""
             walk.use(found.session)
             if walk.session is not None:
                 self._found_out = found._replace(session=walk.session)
@@ -1119,7 +1122,7 @@ class WalkScreen(Screen[None]):
         view.written, view.error = True, ""
         view.all_the_same = not receipt.id
         self._written_answers = self.walk.answers
-        self.call_after_refresh(self.show)  # once more, in the room that the plan's zone gave up
+        self.app.clear_notifications()  # what was told of the time before no longer holds
         self.walk.visited.add("review")
         self.wizard.receipt = receipt
         self.wizard.save()

@@ -89,8 +89,11 @@ def shorten(text: str, width: int, ellipsis: str = "…") -> str:
     whole = " ".join(one_width(text).split())
     if cell_len(whole) <= width:
         return whole
-    ends = [m.start() for m in re.finditer(r"[:;,](?=\s|$)|[：；，]", whole) if width // 3 < cell_len(whole[: m.start()]) <= width]
-    return whole[: ends[-1]] if ends else clip(whole, width, ellipsis)
+    for ends in (r"[:;](?=\s|$)|[：；]", r",(?=\s|$)|，"):
+        at = [m.start() for m in re.finditer(ends, whole) if max(4, width // 5) <= cell_len(whole[: m.start()]) <= width]
+        if at:
+            return whole[: at[-1]]
+    return clip(whole, width, ellipsis)
 
 
 def clip_left(text: str, width: int, ellipsis: str = "…") -> str:

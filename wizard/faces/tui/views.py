@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
-from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
@@ -26,7 +25,7 @@ from wizard.i18n import N_, _, clauses, listed, ngettext, sentences
 from wizard.models.move_place import about_seconds
 from wizard.models.words import origin_words, quant_words
 from wizard.program import spelt
-from wizard.session import THIS_MACHINE, looks_like_command
+from wizard.session import THIS_MACHINE
 from wizard.steps import Step, nothing_runs_here
 
 if TYPE_CHECKING:
@@ -302,21 +301,6 @@ class MachineView(StepView):
 # -- 2: the model -----------------------------------------------------------------------------------------------
 
 
-class ModelInput(LineInput):
-    """Takes a path or an id; a command that is pasted here goes where commands are read."""
-
-    def _on_paste(self, event: events.Paste) -> None:
-        if any(map(looks_like_command, event.text.splitlines())):
-            event.prevent_default()
-            event.stop()
-            self.post_message(self.CommandGiven(event.text))
-
-    class CommandGiven(Message):
-        def __init__(self, command: str) -> None:
-            super().__init__()
-            self.command = command
-
-
 class ModelView(StepView):
     """What lies on this machine, what recipes fit, and a line for anything else; the memory bar below."""
 
@@ -335,7 +319,7 @@ class ModelView(StepView):
         yield Rows(id="models", max_lines=11, empty=_("Nothing found yet."))
         with Horizontal(classes="row block", id="typed-row"):
             yield Static(Content(_("Another one")), classes="label")
-            yield ModelInput(id="typed", placeholder=_("a path, or owner/name"))
+            yield LineInput(id="typed", placeholder=_("a path, or owner/name"))
         yield Panel(id="model-error", classes="block")
         yield Panel(id="model-memory", classes="block")
         yield Panel(id="model-about", classes="block")
@@ -960,6 +944,9 @@ class ReviewView(StepView):
             blocks.append(
                 content([(_("Nothing can be written yet. First cure this, then come back:"), f"bold {BAD}")])
             )
+            if any(b.code in ("bad_value", "bad_answer") for b in plan.blockers):
+                told = _("Ctrl+P, then the name of the answer, leads to where it is changed; Ctrl+R there takes it back.")
+                blocks.append(join(text.wrapped(told, self.room(), 0, TEXT)))
             blocks.append(text.problems(plan.blockers, glyphs, self.room()))
             if self.asks_again(plan):
                 ends = plan.machine.wsl is not None and any(b.ends_wsl for b in plan.blockers)

@@ -28,6 +28,7 @@ class Walk:
 
     answers: Answers = field(default_factory=Answers)
     secrets: Secrets = field(default_factory=Secrets)
+    made_key: str = ""  # the API key that was made for the files (or found in them), and not typed here
     secrets_missing: frozenset[str] = frozenset()  # names of those given in an earlier walk, which keeps none
     session: Session | None = None
     plan: Plan | None = None
@@ -159,7 +160,8 @@ class Walk:
 
     def secrets_given(self) -> tuple[str, ...]:
         """Names of the secrets of this walk, those included that are still to be given again."""
-        return tuple(sorted({*self.secrets.names(), *self.secrets_missing}))
+        made = {"api_key"} if self.made_key and self.secrets.get("api_key") == self.made_key else set()
+        return tuple(sorted({*self.secrets.names(), *self.secrets_missing} - made))
 
     def _set(self, answers: Answers) -> None:
         before = self.plan.value("model") if self.plan is not None else None

@@ -34,7 +34,7 @@ from wizard.faces.tui.text import (
 )
 from wizard.i18n import _
 from wizard.plan_types import Choice
-from wizard.session import Value
+from wizard.session import Value, looks_like_command
 
 
 def glyphs_of(widget: Widget) -> Glyphs:
@@ -80,6 +80,14 @@ class LineInput(Input, inherit_bindings=False):
 
     def on_focus(self) -> None:
         self.cursor_position = len(self.value)
+
+    def _on_paste(self, event: events.Paste) -> None:
+        """A whole command goes where commands are read, into whatever field it was pasted."""
+        read_command = getattr(self.screen, "open_paste", None)
+        if read_command is not None and any(map(looks_like_command, event.text.splitlines())):
+            event.prevent_default()
+            event.stop()
+            read_command(event.text)
 
     def set_text(self, text: str) -> None:
         """Put a text in without telling anyone that the user did it."""
