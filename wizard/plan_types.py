@@ -120,6 +120,7 @@ class Plan:
     recipe_id: str | None = None
     secrets_wanted: tuple[str, ...] = ()  # "hf_token", "api_key"
     docker_lacks: str = ""  # what keeps Docker here from the image of compose.yaml, beside a local environment
+    copies: int = 1  # servers of this plan that run side by side; more than one in a walk over several servers
     compose_image: str | None = None  # that image, where it is another than ``image_reference``
 
     def decision(self, key: str) -> Decision | None:

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Union
 
 from wizard.errors import BadInput
-from wizard.facts import Machine
+from wizard.facts import Machine, SystemKind
 from wizard.i18n import _, listed, sentences
 from wizard.models.info import FoundModel, Issue, LoraAdapter, ModelInfo
 
@@ -190,7 +190,10 @@ def gather(
         session = find_models(session, host, cancelled=cancelled)
     wanted = answers.get("model")
     if wanted is not None:
-        session = look_at_model(session, host, str(wanted[0]))
+        named = model_named(str(wanted[0]), machine)
+        if named != wanted[0]:
+            session = replace(session, answers=answers.with_value("model", named, wanted[1]))
+        session = look_at_model(session, host, named)
     return look_at_adapters(session)
 
 
@@ -343,6 +346,30 @@ def looks_like_path(source: str) -> bool:
         or "\\" in source
         or source in (".", "..")
     )
+
+
+def id_of_page(source: str) -> str:
+    """The repository id in the address of its page; anything else as it is."""
+    page = _PAGE.match(source.strip())
+    return page[1] if page is not None else source
+
+
+def model_named(source: str, machine: Machine) -> str:
+    """The model as the plan calls it: the id of a page's address, the mounted path of a path on Windows."""
+    source = id_of_page(source)
+    if re.match(r"[A-Za-z]:[\\/]", source) and machine.system is not SystemKind.WINDOWS:
+        given = source.replace("/", "\\")
+        for mount in machine.mounts:
+            root = (mount.windows_path or "").rstrip("\\")
+            if root and (given.lower() + "\\").startswith(root.lower() + "\\"):
+                return mount.path.rstrip("/") + given[len(root) :].replace("\\", "/")
+    return source
+
+
+_PAGE = re.compile(
+    r"https?://(?:(?:[\w-]+\.)*huggingface\.co|hf\.co|hf-mirror\.com|(?:www\.)?modelscope\.(?:cn|com|ai)/models)/"
+    r"(?!(?:datasets|spaces|docs|models|collections)/)([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:[/?#].*)?$"
+)
 
 
 def looks_like_command(text: str) -> bool:

@@ -429,3 +429,13 @@ def test_json_is_utf8_and_nothing_else_whatever_the_terminal(tmp_path: Path) -> 
     assert done.returncode == 0
     assert done.stderr == b""
     assert json.loads(done.stdout.decode("utf-8"))["argv"]
+
+
+@pytest.mark.parametrize("given", ["https://huggingface.co/Qwen/Qwen3-8B-AWQ", r"D:\models\Qwen3-VL-4B-Instruct-FP8"])
+def test_a_page_s_address_or_a_path_of_windows_names_a_model(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    machine = str(Path(__file__).parents[1] / "machines" / "wsl2-rtx3060-model-on-d")
+    for words in (["--model", given], ["--set", f"model={given}"]):
+        assert main(["plan", "--machine", machine, *words, "--json"]) == 0
+        made = json.loads(capsys.readouterr().out)
+        assert "https://" not in json.dumps(made["argv"])
+        assert "D:" not in json.dumps(made["argv"])

@@ -331,3 +331,19 @@ async def test_an_answer_that_cannot_be_is_said_to_be_changed_where() -> None:
         app.walk_screen.plan_changed()
         await at(app, pilot, "review")
         await shows(app, pilot, "cannot be", "Ctrl+P, then the name of the answer")
+
+
+async def test_a_field_that_is_paged_back_into_view_has_the_focus_again() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "flags")
+        view = app.walk_screen.view
+        assert view is not None
+        field = view.field_of("intent")
+        assert field is not None
+        field.control.focus()
+        await until(pilot, lambda: app.focused is field.control)
+        await pilot.press("pagedown", "pagedown")
+        await until(pilot, lambda: getattr(app.focused, "id", "") == "next")
+        await pilot.press("pageup", "pageup")
+        await until(pilot, lambda: app.focused is field.control)

@@ -23,7 +23,8 @@ def next_steps(cluster: ClusterPlan) -> tuple[Step, ...]:
     if cluster.run_on in OVER_NODES:
         steps = _over_nodes(cluster, out)
     elif cluster.run_on == REPLICAS:
-        steps = [Step(_("Start the servers and the router"), (bash_line(["cd", out]), "docker compose up -d", "docker compose ps"), consequence=_("The router answers once the first server is loaded."))]
+        where = "linux-new" if plan.wsl_changes else "linux"
+        steps = [Step(_("Start the servers and the router"), (bash_line(["cd", out]), "docker compose up -d", "docker compose ps"), where, consequence=_("The router answers once the first server is loaded."))]
     else:
         return tuple(_kubernetes(cluster, out))
     # What comes before the start of one server comes before that of several: a model that is moved, WSL's resources.
@@ -31,8 +32,8 @@ def next_steps(cluster: ClusterPlan) -> tuple[Step, ...]:
     if cluster.run_on in OVER_NODES:
         before = takewhile(lambda step: step.key == MOVE_MODEL, before)  # no .wslconfig is written for nodes
     steps = [*before, *steps]
-    where = _("On {name}, the head.").format(name=cluster.head.name) if cluster.run_on in OVER_NODES else _("On this machine, where the router runs.")
-    steps.append(Step(_("Try it"), (try_command(plan),), consequence=where))
+    told = _("On {name}, the head.").format(name=cluster.head.name) if cluster.run_on in OVER_NODES else _("On this machine, where the router runs.")
+    steps.append(Step(_("Try it"), (try_command(plan),), consequence=told))
     if plan.value("access") == "network":
         steps += network_steps(plan)
     return tuple(steps)

@@ -19,7 +19,7 @@ from wizard.faces.prompts import InputEnded, Option, Prompter, prompter, say
 from wizard.faces.tui.walk import Walk, same
 from wizard.i18n import _, bracketed, clause, labelled, ngettext
 from wizard.plan.after import MOVE_MODEL
-from wizard.session import Answers, Layer, Value, expand, look_at_model
+from wizard.session import Answers, Layer, Value, expand, look_at_model, model_named
 from wizard.steps import QUESTIONS, Question, Step, parse_value, set_answer, value_words
 
 if TYPE_CHECKING:
@@ -360,6 +360,7 @@ class _Walk:
             return
         if not self.recorded:
             source = inputs.local_source(source)
+        source = model_named(source, self.plan.machine)
         if current is None or source != str(current):
             assert self.walk.session is not None
             self.walk.use(look_at_model(self.walk.session, self.host, source))

@@ -195,6 +195,7 @@ def _of_one_server(made: ClusterPlan, plan: Plan) -> Plan:
         wsl_changes=changes,
         warnings=made.warnings,
         notes=tuple(dict.fromkeys((*_each_of(made), *made.notes))),
+        copies=made.copies,
         after=made.after,
     )
 

@@ -19,6 +19,7 @@ from wizard.session import (
     Secrets,
     Session,
     Value,
+    id_of_page,
     load_answers,
     load_pinned,
 )
@@ -85,6 +86,8 @@ def answers_from(args: argparse.Namespace) -> Answers:
     if getattr(args, "out", None) is not None:
         cli["out_dir"] = out_folder(args.out)
     for table in (file, cli):
+        if isinstance(table.get("model"), str):
+            table["model"] = id_of_page(str(table["model"]))
         release = table.get("release")
         if isinstance(release, str) and release[:1] in "vV":
             table["release"] = release[1:]

@@ -686,7 +686,7 @@ def _sizes(
         ("video", "limit_videos", intent.videos),
     ):
         if kind in info.modalities and info.task == "generate":
-            spare = _("as few as may be: memory is kept for the most that is allowed")
+            spare = _("few: vLLM keeps memory free for as many as one request may bring")
             draft.decide(dest, media_limit(intent, kind), spare if asked is None else _("for this purpose"))
 
 

@@ -67,9 +67,8 @@ def what_runs(plan: Plan, glyphs: Glyphs, width: int) -> list[Part]:
         parts.append(("\n" + _("vLLM {version} {how}").format(version=plan.release.version, how=how), DIM))
     hardware = gpus_text(plan, glyphs)
     if hardware:
-        copies = plan.value("replicas") if plan.value("run_on") == "replicas" else None
-        if isinstance(copies, int) and copies > 1:
-            hardware += _(", each of {n} servers").format(n=copies)
+        if plan.copies > 1:
+            hardware += _(", each of {n} servers").format(n=plan.copies)
         parts.append(("\n" + hardware, DIM))
     return parts
 

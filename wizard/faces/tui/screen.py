@@ -156,6 +156,7 @@ class WalkScreen(Screen[None]):
         self.ahead = Ahead(self)
         self.go_on_when_ready = False
         self.apply_wslconfig = False
+        self._paged_out: Widget | None = None  # what lost the focus when it was paged out of view
         self._written_answers: Answers | None = None  # those that the written files were made from
         self._unfit_taken: str | None = None  # a model that does not fit, and was gone on with knowingly
 
@@ -699,9 +700,16 @@ class WalkScreen(Screen[None]):
 
     def _leave_what_is_out_of_view(self) -> None:
         """After paging: a field that is no longer seen does not take the next key."""
-        view, focused = self.view, self.focused
+        view, focused, button = self.view, self.focused, self.query_one("#next", PushButton)
         if view is not None and focused is not None and view in focused.ancestors and not view.region.overlaps(focused.region):
-            self.query_one("#next", PushButton).focus()
+            self._paged_out = focused
+            button.focus()
+        elif view is not None and focused is button and self._paged_out is not None:
+            # Back in view, it has the focus again: the arrows go on from where they were.
+            held = self._paged_out
+            if held.is_attached and view in held.ancestors and view.region.overlaps(held.region):
+                self._paged_out = None
+                held.focus(scroll_visible=False)
         self._show_more()
 
     # -- messages of the views --------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import LineInput, Rows
 from wizard.i18n import _
 from wizard.program import spelt
-from wizard.session import Answers, Layer, Secrets
+from wizard.session import Answers, Layer, Secrets, model_named
 from wizard.steps import STEPS
 
 if TYPE_CHECKING:
@@ -355,6 +355,7 @@ class Wizard:
         session = self.walk.session
         if session is None:
             return
+        source = model_named(source, session.machine)
         view = self._model_view()
         if view is not None:
             view.set_error("")
