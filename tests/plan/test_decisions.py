@@ -84,7 +84,7 @@ def test_a_cpu_plan_is_not_told_of_what_only_gpus_suffer_from() -> None:
 def test_the_relief_stands_before_the_fault() -> None:
     notes = [c.note for c in plan(session_of("wsl2-rtx4090-desktop")).choices["release"] if "UVA" in c.note]
     assert notes
-    assert all(note.startswith("works, by a cure in the command") for note in notes)
+    assert all(note.startswith("works with a cure: ") for note in notes)
 
 
 def test_the_same_release_needs_no_cure_on_plain_linux() -> None:

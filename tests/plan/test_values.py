@@ -89,7 +89,7 @@ def test_what_cures_a_known_fault_is_named_with_it() -> None:
     assert "NCCL_P2P_DISABLE=1" in made.reason("release")
     chosen = next(c for c in made.choices["release"] if c.value == made.value("release"))
     assert "NCCL_P2P_DISABLE=1" in chosen.note
-    assert chosen.note.removeprefix("newest; ").startswith("works, by a cure in the command:")
+    assert chosen.note.removeprefix("newest; ").startswith("works with a cure:")
     assert made.reason("env.NCCL_P2P_DISABLE").startswith("cures")
 
 

@@ -430,7 +430,7 @@ def _release_choices(versions: list[str], needs: Needs, proposed: str, current: 
         uncured = [f.title for f in releases.known_faults(version, set(needs.conditions)) if not (f.env or f.flags or f.avoid)]
         # The relief stands first: a narrow list cuts off what comes last.
         cured = cures(version, needs)
-        told = [_("works, by a cure in the command: {faults}").format(faults=clauses(cured))] if cured else []
+        told = [_("works with a cure: {faults}").format(faults=clauses(cured))] if cured else []
         note = clauses([*told, *(_("known: {fault}").format(fault=title) for title in uncured)])
         if version == versions[0]:
             note = clauses([_("newest"), note]) if note else _("newest")
