@@ -577,16 +577,18 @@ def _finding(case: Case, match: Match) -> Finding:
 
 def _made_up_flags(text: str) -> list[str]:
     """Options of a vllm serve command in a text (an article around a log) that no release has ever had."""
+    if "vllm serve" not in text:
+        return []
     import re
 
+    commands = re.findall(r"\bvllm serve\b(?:[^\n]*\\\n){0,40}[^\n]*", text)
+    flags = dict.fromkeys(flag for c in commands for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", c.replace("_", "-")))
+    if not flags:
+        return []
     from wizard import releases
 
-    found: dict[str, None] = {}
-    for command in re.finditer(r"\bvllm serve\b(?:[^\n]*\\\n){0,40}[^\n]*", text):
-        for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", command[0].replace("_", "-")):
-            if not releases.flag_spans(flag) and not releases.flag_spans("--" + flag.removeprefix("--no-")):
-                found[flag] = None
-    return list(found)[:6]
+    found = [f for f in flags if not releases.flag_spans(f) and not releases.flag_spans("--" + f.removeprefix("--no-"))]
+    return found[:6]
 
 
 def _of_image(command: str) -> str:
