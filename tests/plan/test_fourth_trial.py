@@ -144,3 +144,26 @@ def test_a_size_may_be_typed_with_its_unit() -> None:
     for text in ("64", "64GB", "64 GiB", "64g"):
         assert float(parse_value(QUESTIONS["wsl_memory_gib"], text)) == 64  # type: ignore[arg-type]
     assert parse_value(QUESTIONS["port"], "8000") == 8000
+
+
+def test_a_key_and_files_of_an_earlier_plan_are_told(tmp_path: Path) -> None:
+    from wizard.apply import write
+
+    out = str(tmp_path / "out")
+    network = session_of(DESKTOP, model="Qwen/Qwen3-8B-FP8", access="network")
+    changes, _made = writing.changes_for(network, plan(network), out)
+    write(changes)
+    (tmp_path / "out" / "nginx.conf").touch()
+    local_only = session_of(DESKTOP, model="Qwen/Qwen3-8B-FP8")
+    _changes, made = writing.changes_for(local_only, plan(local_only), out)
+    tried = next(s for s in made.after if any(c.startswith("curl") for c in s.commands))
+    assert "VLLM_API_KEY" in tried.commands[0]
+    assert "earlier write" in tried.consequence
+    # The folder of this plan is another than the one asked for here, so nothing is said of its files...
+    there = session_of(DESKTOP, model="Qwen/Qwen3-8B-FP8", out_dir=out)
+    _changes, made = writing.changes_for(there, plan(there), out)
+    start = next(s for s in made.after if "./launch.sh" in s.commands)
+    assert "nginx.conf there is of an earlier plan" in start.consequence
+    (tmp_path / "out" / "vllm.env").write_text("# nothing\n")
+    _changes, made = writing.changes_for(there, plan(there), out)
+    assert not any("earlier write" in s.consequence or "Bearer" in " ".join(s.commands) for s in made.after)

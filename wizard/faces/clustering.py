@@ -139,7 +139,7 @@ def prepared(session: Session, inventory: Inventory, *, given_out: bool) -> tupl
     if recorded and not given_out:
         return complete, made, None
     changes = prepare(cluster_files(made), out)
-    return complete, replace(made, after=writing.with_kept_key(made.after, made.plan, changes)), changes
+    return complete, replace(made, after=writing.beside_what_is_there(made.after, made.plan, changes, out)), changes
 
 
 def changes_in_walk(session: Session, plan: Plan, out_dir: str, *, apply_wslconfig: bool = False) -> tuple[list[Change], Plan]:
@@ -157,7 +157,7 @@ def changes_in_walk(session: Session, plan: Plan, out_dir: str, *, apply_wslconf
         made = plan_cluster(complete, inventory)
     shown = replace(plan, session=complete, after=made.after, warnings=made.warnings)
     changes = prepare(cluster_files(made, apply_wslconfig=apply_wslconfig), out_dir)
-    shown = replace(shown, after=writing.with_kept_key(made.after, made.plan, changes))
+    shown = replace(shown, after=writing.beside_what_is_there(made.after, made.plan, changes, out_dir))
     return changes, writing.without_copying(shown) if apply_wslconfig else shown
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wizard import columns
-from wizard.i18n import _, bracketed, clause, labelled, sentences, stopped
+from wizard.i18n import _, bracketed, clause, labelled, listed, ngettext, sentences, stopped
 from wizard.program import spelt
 from wizard.session import SECRET_ENV, Session
 
@@ -59,8 +59,28 @@ def changes_for(
     if complete is not session:
         plan = make_plan(complete)
     changes = prepare(files(plan, apply_wslconfig=apply_wslconfig), out_dir)
-    plan = replace(plan, after=with_kept_key(plan.after, plan, changes))
+    plan = replace(plan, after=beside_what_is_there(plan.after, plan, changes, out_dir))
     return changes, without_copying(plan) if apply_wslconfig else plan
+
+
+# Written by one way to serve and not by every other: what starts a server, or stands before several.
+_STARTERS = ("launch.sh", "compose.yaml", "nginx.conf")
+
+
+def beside_what_is_there(steps: tuple[Step, ...], plan: Plan, changes: Sequence[Change], out_dir: str) -> tuple[Step, ...]:
+    """What is typed next, where the folder holds something of an earlier plan that this one does not write."""
+    steps = with_kept_key(steps, plan, changes)
+    written = {c.spec.path for c in changes}
+    left = [name for name in _STARTERS if name not in written and os.path.exists(os.path.join(out_dir, name))]  # noqa: PTH110, PTH118
+    first = next((s for s in steps if s.commands and out_dir in s.commands[0] and s.commands[0].startswith("cd ")), None)
+    if not left or first is None:
+        return steps
+    told = ngettext(
+        "{files} there is of an earlier plan: it is left as it is, and not needed.",
+        "{files} there are of an earlier plan: they are left as they are, and not needed.",
+        len(left),
+    ).format(files=listed(left))
+    return tuple(replace(s, consequence=sentences(s.consequence, told)) if s is first else s for s in steps)
 
 
 def with_kept_key(steps: tuple[Step, ...], plan: Plan, changes: Sequence[Change]) -> tuple[Step, ...]:
