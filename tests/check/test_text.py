@@ -394,3 +394,10 @@ def test_carriage_returns_alone_are_line_ends() -> None:
     text = extract.decode(b"vllm serve m \\\r  --single-process\r", "x")
     assert "--single-process" in {p.flag for p in check_text(text, "x", "0.33.0").problems}
     assert extract.decode(b"a\r\nb\r", "x") == "a\r\nb\r"
+
+
+@pytest.mark.parametrize(("words", "told"), [(["vllm", "serve"], True), (["vllm", "serve", "m"], False), (["vllm", "serve", "--config", "x.yaml"], False)])
+def test_a_command_without_a_model_is_told_what_it_serves(words: list[str], told: bool) -> None:
+    report = check_words(words, "0.33.0")
+    assert any("no model is named" in p.message for p in report.problems) is told
+    assert report.accepted

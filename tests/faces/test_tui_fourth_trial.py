@@ -347,3 +347,36 @@ async def test_a_field_that_is_paged_back_into_view_has_the_focus_again() -> Non
         await until(pilot, lambda: getattr(app.focused, "id", "") == "next")
         await pilot.press("pageup", "pageup")
         await until(pilot, lambda: app.focused is field.control)
+
+
+async def test_the_cursor_of_a_list_is_seen_after_paging() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "runtime")
+        view = app.walk_screen.view
+        assert view is not None
+        field = view.field_of("release")
+        assert field is not None
+        field.control.focus()
+        await until(pilot, lambda: app.focused is field.control)
+        await pilot.press("down", "down", "down", "down", "pagedown")
+        await pilot.pause(0.2)
+        if app.focused is not field.control:
+            field.control.focus(scroll_visible=False)
+        await pilot.press("up", "up", "up")
+        await ready(app, pilot)
+        await until(pilot, lambda: view.region.y <= field.control.region.y + field.control.lines_of_cursor().start - field.control._top < view.region.bottom)
+
+
+async def test_the_review_is_done_once_it_is_written() -> None:
+    from wizard.steps import REVIEW
+
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "review")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.walk.step_id != "review")
+        assert app.walk.state(REVIEW) == "open"
+        app.walk.written = True
+        app.walk.visited.add("review")
+        assert app.walk.state(REVIEW) == "done"

@@ -168,3 +168,21 @@ def test_a_value_that_stops_the_start_is_left_out_with_its_reason() -> None:
     assert answers == {}
     assert [item.name for item in left] == ["--attention-backend", "--watermark"]
     assert all("ust be" in item.why for item in left)
+
+
+@pytest.mark.parametrize(
+    ("given", "gpus"),
+    [
+        (Pasted((), env={"CUDA_VISIBLE_DEVICES": "2,3"}), ("2", "3")),
+        (Pasted((), docker=("docker", "run", "--gpus", '"device=0,1"', "vllm/vllm-openai:v0.33.0")), ("0", "1")),
+        (Pasted((), docker=("docker", "run", "--gpus", "all", "vllm/vllm-openai:v0.33.0")), None),
+        (Pasted((), env={"CUDA_VISIBLE_DEVICES": "GPU-1234"}), None),
+        (Pasted((), env={"CUDA_VISIBLE_DEVICES": "7"}), None),
+    ],
+)
+def test_the_gpus_that_a_command_names_are_those_of_the_plan(given: Pasted, gpus: tuple[str, ...] | None) -> None:
+    plan = make_plan(session_of("native-4x-h200"))
+    answers, left = answers_around(plan, given)
+    assert answers.get("gpus") == gpus
+    assert not any(key.startswith("env.") for key in answers)
+    assert bool([item for item in left if "DEVICES" in item.name or "--gpus" in item.name]) is (gpus is None)

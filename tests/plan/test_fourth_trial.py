@@ -167,3 +167,19 @@ def test_a_key_and_files_of_an_earlier_plan_are_told(tmp_path: Path) -> None:
     (tmp_path / "out" / "vllm.env").write_text("# nothing\n")
     _changes, made = writing.changes_for(there, plan(there), out)
     assert not any("earlier write" in s.consequence or "Bearer" in " ".join(s.commands) for s in made.after)
+
+
+def test_offline_and_a_model_that_is_not_here_is_told() -> None:
+    away = plan(session_of(DESKTOP, model="Qwen/Qwen3.5-9B").answer("env.HF_HUB_OFFLINE", "1"))
+    assert "offline_without_model" in {w.code for w in away.warnings}
+    online = plan(session_of(DESKTOP, model="Qwen/Qwen3.5-9B"))
+    assert "offline_without_model" not in {w.code for w in online.warnings}
+    path = next(f.path for f in session_of(DESKTOP).found if f.complete and not f.is_adapter)
+    here = plan(session_of(DESKTOP, model=path).answer("env.HF_HUB_OFFLINE", "1"))
+    assert "offline_without_model" not in {w.code for w in here.warnings}
+
+
+def test_an_answer_without_a_proposal_is_kept_as_one() -> None:
+    made = plan(session_of("native-rtx5090", image="own/vllm:1", max_model_len=32768))
+    answers = next(f.content for f in files(made) if f.path == "answers.toml").decode()
+    assert '"image"' in answers.partition("[answers]")[0]

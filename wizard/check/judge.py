@@ -115,6 +115,7 @@ class _Judge:
             self._argument(argument, position)
             position += len(argument.tokens)
         self._outside_limits()
+        self._no_model()
         self._merge_json()
         self._environment()
         self._together(arguments)
@@ -359,6 +360,13 @@ class _Judge:
             piece.words, piece.changed = [], True
             problem = dataclasses.replace(problem, message=sentences(stopped(problem.message), _("It was left out; set it as you need it.")))
         self.problems.append(problem)
+
+    def _no_model(self) -> None:
+        """A command without a model, which starts all the same: with the release's default."""
+        given = {p.source.option.dest for p in self.pieces if p.words and p.source and p.source.option}
+        usual = next((o.default for o in self.release.options if o.dest == "model"), None)
+        if self.model is None and usual and self.command.kind in ("shell", "argv", "docker") and not self.command.problems and not given & {"config", "headless"}:
+            self._say("MODEL", "conflict", _("no model is named: vLLM then serves its default, {model}").format(model=usual), accepted=True)
 
     def _outside_limits(self) -> None:
         """Numbers that the parser takes, and that the configuration of the release refuses when the server starts."""

@@ -16,7 +16,7 @@ def env_file(plan: Plan, *, make_key: bool = True) -> FileSpec:
     secrets = plan.session.secrets
     lines = wrap_comment(
         _(
-            "Secrets of this server. Read by launch.sh and compose.yaml; never put them anywhere else. One setting a line, without quotes."
+            "Secrets of this server, read when it is started. Never put them anywhere else. One setting a line, without quotes."
         )
     )
     token = secrets.get("hf_token")

@@ -153,6 +153,12 @@ def build(
             draft.settle(item.dest, value, item.reason, item.source, item.flag)
         elif decision.flag is None:
             draft.decisions[item.dest] = replace(decision, flag=item.flag)
+    if str(command.env.get("HF_HUB_OFFLINE") or "no").lower() in YES and not info.is_local:
+        draft.warn(
+            "offline_without_model",
+            _("The model is not on this machine, and HF_HUB_OFFLINE forbids to download it."),
+            _("The server cannot start so: take a model that lies here, or leave the variable out."),
+        )
     argv = (model, *command.argv())
     _verify(draft, argv, release, extra)
     inside = {**command.items}

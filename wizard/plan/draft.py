@@ -133,10 +133,11 @@ class Draft:
         return _show(value)
 
     def settle(
-        self, key: str, value: Value | None, reason: str, source: str = "detected", flag: str | None = None
+        self, key: str, value: Value | None, reason: str, source: str = "detected", flag: str | None = None, *, chosen: bool = False
     ) -> None:
-        """Record something that follows from the facts and is not asked."""
-        self.decisions[key] = Decision(key, value, reason, source, flag)
+        """Record something that follows from the facts and is not asked; ``chosen``: an answer to which there is no
+        proposal, and which a replayed file has to hold as one."""
+        self.decisions[key] = Decision(key, value, reason, source, flag, chosen=chosen)
 
     def warn(
         self, code: str, title: str, detail: str = "", commands: tuple[str, ...] = (), where: str = "linux"

@@ -460,7 +460,7 @@ def image_of(draft: Draft, release: Release | None, needs: Needs) -> tuple[Image
             why = _("chosen by you; its arguments are those of vLLM {version}").format(
                 version=release.version
             )
-            draft.settle("image", text, why, given[1])
+            draft.settle("image", text, why, given[1], chosen=True)
             return image, text
     plain = releases.image_for(release, vendor=needs.device)
     reason = _("the official image of this release")

@@ -37,6 +37,7 @@ def plan_wsl(
             given[0] if given else None,
             _("could not be read from here") if given is None else _("chosen by you; it could not be read from here"),
             given[1] if given else "default",
+            chosen=given is not None,
         )
     if cpus is None:
         given = draft.answered("host_cpus")
@@ -46,6 +47,7 @@ def plan_wsl(
             given[0] if given else None,
             _("could not be read from here") if given is None else _("chosen by you; it could not be read from here"),
             given[1] if given else "default",
+            chosen=given is not None,
         )
     keep = draft.decide("wsl_keep_alive", True, _("a server should go on when the last terminal is closed"))
     advice = tune(

@@ -257,6 +257,11 @@ def answers_around(plan: Plan, command: Pasted) -> tuple[dict[str, Value], list[
         if name in SECRET_ENV.values():
             left.append(LeftOut(name, _(WHY_LEFT_OUT["api_key"])))
             continue
+        if name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+            answers.update(_gpus_named(plan, value) or {})
+            if _gpus_named(plan, value) is None:
+                left.append(LeftOut(name, _("which GPUs are used is chosen on the step “This machine”")))
+            continue
         try:
             set_answer(plan.session, plan, f"env.{name}", value, Layer.USER)
         except BadInput as error:
@@ -269,6 +274,8 @@ def answers_around(plan: Plan, command: Pasted) -> tuple[dict[str, Value], list[
         if name == "--publish" and port.isdigit():
             answers["port"] = int(port)
             answers |= _who_may_reach(plan, address[-1] or "0.0.0.0")  # noqa: S104 - what docker takes
+        elif name == "--gpus" and (named := _gpus_named(plan, value.strip("\"'").removeprefix("device="))) is not None:
+            answers.update(named)
         elif name != "--env":
             others.append(f"{name} {value}".strip() if name in ("--publish", "--volume") else name)
     if others:
@@ -320,6 +327,15 @@ def answers_of(plan: Plan, argv: Sequence[str]) -> tuple[dict[str, Value], list[
         elif given is not None:
             answers[option.dest] = given[0]
     return answers, left
+
+
+def _gpus_named(plan: Plan, text: str) -> dict[str, Value] | None:
+    """The answer that a list of GPUs ("0,1") stands for; None where it names none of this machine."""
+    known = {str(g.index) for g in plan.machine.gpu.gpus}
+    given = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    if not given or not set(given) <= known:
+        return None
+    return {"gpus": given} if len(known) > 1 else {}
 
 
 def _who_may_reach(plan: Plan, host: str) -> dict[str, Value]:

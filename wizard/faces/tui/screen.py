@@ -1132,6 +1132,7 @@ class WalkScreen(Screen[None]):
         self._written_answers = self.walk.answers
         self.app.clear_notifications()  # what was told of the time before no longer holds
         self.walk.visited.add("review")
+        self.walk.written = True
         self.wizard.receipt = receipt
         self.wizard.save()
         self.show()

@@ -15,7 +15,17 @@ from wizard.facts import Severity
 from wizard.i18n import _
 from wizard.models.move_place import own_name, place_in
 from wizard.session import Answers, Layer, Secrets, Session, Value, expand, look_at_adapters
-from wizard.steps import MACHINE, QUESTIONS, USUAL_STEPS, Question, Step, asked, set_answer, visible_steps
+from wizard.steps import (
+    MACHINE,
+    QUESTIONS,
+    REVIEW,
+    USUAL_STEPS,
+    Question,
+    Step,
+    asked,
+    set_answer,
+    visible_steps,
+)
 
 if TYPE_CHECKING:
     from wizard.host import Host
@@ -35,6 +45,7 @@ class Walk:
     before: Plan | None = None  # the plan before the last change that changed something
     step_id: str = MACHINE.id
     visited: set[str] = field(default_factory=set)
+    written: bool = False  # the files, in this walk
     pinned_model: bool = False  # the model was taken while the scan still ran, not chosen
     planner: Callable[[Session], Plan] | None = None
     # Of this walk's own: key -> (value, why), taken where nothing is answered; no choice of the user's.
@@ -221,7 +232,7 @@ class Walk:
         """"current", "attention", "done" or "open"."""
         if step.id == self.step_id:
             return "current"
-        if step.id in self.visited:
+        if step.id in self.visited and (step.id != REVIEW.id or self.written):
             return "attention" if self._attention(step) else "done"
         return "open"
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.app import RenderResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
@@ -373,6 +374,19 @@ class Rows(Widget, can_focus=True):
             self.cursor, self._follow = at, True
             self.refresh()
             self.moved(self.rows[at].key)
+            self.call_after_refresh(self._keep_in_view)
+
+    def _keep_in_view(self) -> None:
+        """Scroll the page so far that the row under the cursor is seen: a page that was paged on may not show it."""
+        page = next((w for w in self.ancestors if isinstance(w, VerticalScroll) and w.max_scroll_y > 0), None)
+        if page is None or not self.has_focus:
+            return
+        mine = self.lines_of_cursor()
+        top, bottom = self.region.y + mine.start - self._top, self.region.y + mine.stop - self._top
+        if top < page.region.y:
+            page.scroll_relative(y=top - page.region.y, animate=False)
+        elif bottom > page.region.bottom:
+            page.scroll_relative(y=bottom - page.region.bottom, animate=False)
 
     def moved(self, key: str) -> None:
         self.post_message(self.Moved(self, key))
