@@ -97,9 +97,9 @@ def _machine(args: argparse.Namespace) -> tuple[Host, Machine | None]:
 def _model(args: argparse.Namespace, host: Host, machine: Machine | None) -> tuple[ModelInfo, list[ModelInfo]]:
     from wizard import recipes as recipes_room
     from wizard.models.inspect import inspect
-    from wizard.session import expand, is_repo_id, looks_like_path
+    from wizard.session import expand, id_of_page, is_repo_id, looks_like_path, model_named
 
-    source: str = args.model
+    source: str = model_named(args.model, machine) if machine is not None else id_of_page(args.model)
     home = machine.home if machine is not None else host.home
     path = expand(source, home)
     if looks_like_path(source) or host.exists(path):

@@ -157,3 +157,21 @@ def test_a_variable_is_never_turned_into_an_option_that_stops_the_start() -> Non
     assert [(p.flag, p.replacement) for p in report.problems] == [("VLLM_ATTENTION_BACKEND", None)]
     kept = check_words(["VLLM_ATTENTION_BACKEND=FLASH_ATTN", "vllm", "serve", "m"], "0.33.0")
     assert kept.verdicts[0].argv == ["m", "--attention-backend", "FLASH_ATTN"]
+
+
+@pytest.mark.parametrize(
+    ("words", "stops"),
+    [
+        (("--max-model-len", "999999"), True),
+        (("--max-model-len", "40960"), False),
+        (("--max-model-len", "auto"), False),
+        (("--max-model-len", "999999", "--hf-overrides", '{"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}'), False),
+    ],
+)
+def test_a_context_beyond_a_known_model_s_own_stops_the_start(words: tuple[str, ...], stops: bool) -> None:
+    report = check_words(["vllm", "serve", "Qwen/Qwen3-8B", *words], "0.33.0")
+    assert [p.stops for p in report.problems] == ([True] if stops else [])
+    if stops:
+        assert report.verdicts[0].argv == ["Qwen/Qwen3-8B", "--max-model-len", "40960"]
+    unknown = check_words(["vllm", "serve", "somebody/else", *words], "0.33.0")
+    assert unknown.problems == []

@@ -380,3 +380,21 @@ async def test_the_review_is_done_once_it_is_written() -> None:
         app.walk.written = True
         app.walk.visited.add("review")
         assert app.walk.state(REVIEW) == "done"
+
+
+async def test_a_field_that_was_gone_to_is_seen() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "model")
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: app.screen is not app.walk_screen)
+        await pilot.press(*"lora adapters", "enter")
+        await until(pilot, lambda: app.screen is app.walk_screen and app.walk.step_id == "flags")
+        view = app.walk_screen.view
+        assert view is not None
+        field = view.field_of("lora_adapters")
+        assert field is not None
+        await until(pilot, lambda: app.focused is field.control)
+        await pilot.pause(0.6)
+        assert view.region.overlaps(field.control.region)
+        assert view.scroll_y > 0

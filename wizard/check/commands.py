@@ -216,6 +216,13 @@ def _report(commands: list[extract.Command], asked: str | None, place: Place | N
         if not release.exact and asked is not None:
             notes.append(_("{asked} is not known: checked against {version}, the nearest older release.").format(asked=asked, version=release.version))
         verdict = judge(command, release, place.machine if place else None)
+        if any(p.source is not None and p.source.option is not None and p.source.option.dest == "max_model_len" for p in verdict.pieces):
+            from .memory import known_model, longer_than_the_model
+
+            too_long = longer_than_the_model(verdict, known_model(verdict.model))
+            if too_long is not None and too_long.replacement is not None:
+                verdict.problems.append(too_long)
+                verdict.take(too_long.replacement)
         if place is not None:
             from . import docker_here
             from .memory import conflicts

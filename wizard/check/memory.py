@@ -55,6 +55,31 @@ def conflicts(verdict: Verdict, machine: Machine, host: Host) -> list[ArgProblem
     return [wrong] if lower.fits or not lower.problems else [wrong, _too_little(lower)]
 
 
+def longer_than_the_model(verdict: Verdict, info: ModelInfo | None) -> ArgProblem | None:
+    """A context beyond the model's own, at which vLLM stops unless a variable allows it."""
+    given = {p.source.option.dest: p.source.values[0] for p in verdict.pieces if p.words and p.source and p.source.option and p.source.values}
+    if info is None or not info.max_model_len or "VLLM_ALLOW_LONG_MAX_MODEL_LEN" in verdict.env or {"rope_scaling", "hf_overrides"} & set(given):
+        return None
+    try:
+        asked = human_int(given.get("max_model_len", ""))
+    except BadValue:
+        return None
+    if asked <= info.max_model_len:
+        return None
+    told = _("the model itself allows {longest} tokens; {asked} are asked for").format(longest=info.max_model_len, asked=asked)
+    return ArgProblem("--max-model-len", "conflict", told, replacement=f"--max-model-len {info.max_model_len}", accepted=True, stops=True)
+
+
+def known_model(model: str | None) -> ModelInfo | None:
+    """The model as a recipe knows it, whatever lies on this machine."""
+    if not model or "$" in model or model.startswith(("/", "~", ".")):
+        return None
+    from wizard import recipes
+
+    hit = recipes.load([]).find(model)
+    return hit[1].model_info() if hit is not None else None
+
+
 def _free_share(request: FitRequest, result: FitResult) -> float | None:
     """The largest utilization that is free, in steps of 0.01; None where the one that is asked for is."""
     free = request.gpu_free_bytes

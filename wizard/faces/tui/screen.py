@@ -618,6 +618,14 @@ class WalkScreen(Screen[None]):
         found = self.view.field_of(key) if key and self.view is not None else None
         if found is not None:
             found.focus_control()
+            self.call_after_refresh(self._show_field, found)
+
+    def _show_field(self, field: Field) -> None:
+        """Once its step is laid out: a field below the end of the page has the focus, and has to be seen."""
+        view = self.view
+        if view is not None and field.is_attached and view in field.ancestors:
+            view.scroll_to_widget(field, animate=False)
+            self._show_more()
 
     async def start_over(self) -> None:
         """Show the first step with no plan behind it."""
@@ -662,7 +670,7 @@ class WalkScreen(Screen[None]):
                 self._bring_up(view)
                 first = view.first_focus()
                 (first if first is not None else self.query_one("#next", PushButton)).focus(scroll_visible=False)
-                view.scroll_home(animate=False)
+                view.scroll_home(animate=False, immediate=True)
             self.call_after_refresh(self._show_more)
         finally:
             self.busy = False
