@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from tests.plan.conftest import bare, session_of
+from tests.plan.conftest import MACHINES, bare, session_of
 from wizard.faces import writing
 from wizard.facts import Severity
 from wizard.outputs import files
@@ -183,3 +183,20 @@ def test_an_answer_without_a_proposal_is_kept_as_one() -> None:
     made = plan(session_of("native-rtx5090", image="own/vllm:1", max_model_len=32768))
     answers = next(f.content for f in files(made) if f.path == "answers.toml").decode()
     assert '"image"' in answers.partition("[answers]")[0]
+
+
+def test_gpus_named_by_a_variable_are_an_answer_of_their_own() -> None:
+    made = plan(session_of("native-4x-h200").answer("env.CUDA_VISIBLE_DEVICES", "1"))
+    assert "gpus_by_variable" in {w.code for w in made.warnings}
+    assert "CUDA_VISIBLE_DEVICES=1" not in "".join(f.content.decode() for f in files(made) if f.path in ("launch.sh", "compose.yaml"))
+
+
+def test_launch_starts_no_old_script_beside_several_servers(tmp_path: Path) -> None:
+    from wizard.cli import main
+
+    out = tmp_path / "out"
+    for run_on in ("this", "replicas"):
+        words = ["--machine", str(MACHINES / "native-4x-h200"), "--model", "Qwen/Qwen3-8B", "--set", f"run_on={run_on}", "--out", str(out)]
+        assert main(["generate", "--yes", *words]) == 0
+    assert (out / "launch.sh").exists()
+    assert main(["launch", str(out)]) == 2

@@ -64,6 +64,16 @@ def add_options(parser: argparse.ArgumentParser, name: str) -> None:
 # -- launch ---------------------------------------------------------------------------------------------------
 
 
+def _asks_for_several(folder: Path) -> bool:
+    """Whether the answers in a written folder are those of several servers."""
+    from wizard.session import load_answers
+
+    try:
+        return load_answers((folder / "answers.toml").read_bytes(), "answers.toml").get("run_on") == "replicas"
+    except (OSError, BadInput):
+        return False
+
+
 def launch(args: argparse.Namespace) -> int:
     """Start the files of a folder and prove that they serve. 0: it answers (and, in the foreground, was stopped
     on request); 1: it failed and could not be repaired, or died."""
@@ -74,6 +84,11 @@ def launch(args: argparse.Namespace) -> int:
         raise BadInput(_("launch starts a server on this machine; leave --machine out."))
     host = inputs.open_machine(args)
     folder = _folder(args)
+    several = (folder / "nginx.conf").is_file() and (folder / "compose.yaml").is_file()
+    if several and _asks_for_several(folder):
+        raise BadInput(
+            _("{folder} holds several servers behind a router, and launch starts one. Start them with: cd {folder} && docker compose up -d").format(folder=folder)
+        )
     if not (folder / "launch.sh").is_file():
         raise BadInput(
             _("There is no launch.sh in {folder}. Make it first: vllm-wizard generate --yes --out {folder}").format(folder=folder)

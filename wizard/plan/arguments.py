@@ -592,6 +592,13 @@ def _chosen_environment(command: Command, draft: Draft) -> None:
             draft.used.add(key)
             if command.env.pop(name, None) is not None:
                 draft.settle(key, None, _("left out by you"), given[1].value)
+        elif name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+            draft.used.add(key)
+            draft.warn(
+                "gpus_by_variable",
+                _("{name} is not written: which GPUs are used is an answer of its own.").format(name=name),
+                _("Choose them on the step “This machine”, or with --set gpus=0,1."),
+            )
         elif command.set_env(name, value, _("chosen by you"), given[1].value):
             draft.used.add(key)
 

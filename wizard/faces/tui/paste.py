@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MODEL_DESTS = frozenset({"model_tag", "model"})
 # What the wizard decides with its own questions, or may not keep in answers.
 WHY_LEFT_OUT = {
-    "api_key": N_("a secret: give it on the step “Access”"),
+    "api_key": N_("a secret: give it on the step “Access”, once the network is chosen there"),
     "hf_token": N_("a secret: give it on the step “Access”"),
 }
 
@@ -255,7 +255,7 @@ def answers_around(plan: Plan, command: Pasted) -> tuple[dict[str, Value], list[
     left: list[LeftOut] = []
     for name, value in command.env.items():
         if name in SECRET_ENV.values():
-            left.append(LeftOut(name, _(WHY_LEFT_OUT["api_key"])))
+            left.append(LeftOut(name, _(WHY_LEFT_OUT["api_key" if name == SECRET_ENV["api_key"] else "hf_token"])))
             continue
         if name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
             answers.update(_gpus_named(plan, value) or {})
