@@ -192,7 +192,7 @@ def test_gpus_named_by_a_variable_are_an_answer_of_their_own() -> None:
 
 
 def test_launch_starts_no_old_script_beside_several_servers(tmp_path: Path) -> None:
-    from wizard.cli import main
+    from wizard.__main__ import main
 
     out = tmp_path / "out"
     for run_on in ("this", "replicas"):
