@@ -398,3 +398,13 @@ async def test_a_field_that_was_gone_to_is_seen() -> None:
         await pilot.pause(0.6)
         assert view.region.overlaps(field.control.region)
         assert view.scroll_y > 0
+
+
+async def test_a_pasted_model_that_is_not_here_says_which_one_stays() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await at(app, pilot, "model")
+        app.walk_screen.open_paste("vllm serve /nowhere/Some-Model --port 8001")
+        await until(pilot, lambda: isinstance(app.screen, PasteDialog) and isinstance(app.focused, PushButton) and app.focused.id == "take")
+        await pilot.press("enter")
+        await shows(app, pilot, "There is no model at", "The model stays")

@@ -200,3 +200,10 @@ def test_launch_starts_no_old_script_beside_several_servers(tmp_path: Path) -> N
         assert main(["generate", "--yes", *words]) == 0
     assert (out / "launch.sh").exists()
     assert main(["launch", str(out)]) == 2
+
+
+def test_lora_without_an_adapter_is_told_however_it_was_asked_for() -> None:
+    for value in (True, "true"):
+        made = plan(session_of(DESKTOP, model="Qwen/Qwen3-8B-FP8", enable_lora=value))
+        assert "no_adapter" in {w.code for w in made.warnings}
+    assert "no_adapter" not in {w.code for w in plan(session_of(DESKTOP, model="Qwen/Qwen3-8B-FP8", enable_lora=False)).warnings}

@@ -84,7 +84,8 @@ def _plan(session: Session) -> Plan:
         return _unserved(draft, device, runtime)
     lora = choose_adapters(draft, info)
     intent = _intent(draft, info, bool(lora))
-    if intent.key == "lora" and not lora:
+    asked = draft.session.answers.get("enable_lora")
+    if (intent.key == "lora" or (asked is not None and str(asked[0]).lower() in ("true", "yes", "on", "1"))) and not lora:
         draft.warn(
             "no_adapter",
             _("No LoRA adapter is named, so only the base model is served."),

@@ -84,6 +84,8 @@ class Field(Widget):
         placeholder = _("optional") if self.question.optional else ""
         if kind == "list":
             placeholder = _("name=path, name=path")
+        if self.question.key == "nodes_file":  # left empty only where the answers file itself lists them
+            placeholder = _("a file with [[nodes]]")
         return LineInput(id=id, password=self.question.secret, placeholder=placeholder)
 
     def compose(self) -> ComposeResult:

@@ -872,7 +872,8 @@ class WalkScreen(Screen[None]):
         for key, value in answers.items():
             self.walk.answer(key, value)
         if model is not None and trouble:
-            left.insert(0, LeftOut(model, trouble))
+            stays = _("The model stays {name}.").format(name=self.walk.plan.value("model") or "-")
+            left.insert(0, LeftOut(model, sentences(trouble, stays)))
         elif model is not None:
             answers = {"model": model, **answers}
         left += command.removed
