@@ -408,3 +408,16 @@ async def test_a_pasted_model_that_is_not_here_says_which_one_stays() -> None:
         await until(pilot, lambda: isinstance(app.screen, PasteDialog) and isinstance(app.focused, PushButton) and app.focused.id == "take")
         await pilot.press("enter")
         await shows(app, pilot, "There is no model at", "The model stays")
+
+
+async def test_what_is_known_of_an_older_release_that_was_chosen_stands_below_the_list() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(100, 40)) as pilot:
+        await at(app, pilot, "runtime")
+        app.walk.answer("release", "0.29.0")
+        app.walk_screen.plan_changed()
+        view = app.walk_screen.view
+        assert view is not None
+        field = view.field_of("release")
+        assert field is not None
+        await until(pilot, lambda: "Works with a cure" in field.note and "UVA" in field.note)

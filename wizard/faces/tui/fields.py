@@ -16,7 +16,7 @@ from wizard.errors import BadInput
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, TEXT, join, value_text
 from wizard.faces.tui.walk import Walk
 from wizard.faces.tui.widgets import Chooser, Control, Cycler, LineInput, MultiChooser, Toggle, glyphs_of
-from wizard.i18n import _, sentences
+from wizard.i18n import _, sentence, sentences
 from wizard.plan_types import Choice, Plan
 from wizard.session import Value
 from wizard.steps import Question, parse_value
@@ -140,6 +140,10 @@ class Field(Widget):
         else:
             decision = plan.decision(self.question.key)
             self.note = decision.reason if decision is not None else ""
+            if self.question.key == "release" and decision is not None and decision.chosen:
+                # Its row has room for the beginning alone of what is known of it.
+                note = next((c.note for c in choices_of(self.question, plan) if c.value == str(decision.value)), "")
+                self.note = sentences(sentence(self.note), sentence(note)) if note else self.note
             if self.question.kind == "choice" and self.compact:
                 value = str(self.question.current(plan))
                 choice = next((c for c in choices_of(self.question, plan) if c.value == value), None)
