@@ -377,6 +377,11 @@ def looks_like_command(text: str) -> bool:
     return _COMMAND.match(text) is not None
 
 
+def holds_command(text: str) -> bool:
+    """Whether a line of what was pasted is the command that starts a server."""
+    return any(map(looks_like_command, text.splitlines()))
+
+
 _COMMAND = re.compile(
     r"\s*(?:[$#>]\s+)?(?:sudo\s+)?(?:[A-Za-z_]\w*=\S*\s+)*"
     r"(?:\S*/)?(?:vllm\s+serve(?!\S)|docker\s+(?:container\s+)?run(?!\S)|podman\s+run(?!\S)|python[\d.]*\s+-m\s+vllm\b)"

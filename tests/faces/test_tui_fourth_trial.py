@@ -6,7 +6,7 @@ import pytest
 from textual import events
 from textual.content import Content
 
-from tests.faces.tui_play import app_on, at, fake_app, ready, screen_text, shows, until
+from tests.faces.tui_play import app_on, at, fake_app, focused, ready, screen_text, shows, until
 from wizard.faces.tui import text
 from wizard.faces.tui.dialogs import Ask
 from wizard.faces.tui.paste import CommandArea, PasteDialog
@@ -336,13 +336,7 @@ async def test_an_answer_that_cannot_be_is_said_to_be_changed_where() -> None:
 async def test_a_field_that_is_paged_back_into_view_has_the_focus_again() -> None:
     app = app_on(DESKTOP, "/home/user/vllm")
     async with app.run_test(size=(80, 24)) as pilot:
-        await at(app, pilot, "flags")
-        view = app.walk_screen.view
-        assert view is not None
-        field = view.field_of("intent")
-        assert field is not None
-        field.control.focus()
-        await until(pilot, lambda: app.focused is field.control)
+        _view, field = await focused(app, pilot, "flags", "intent")
         await pilot.press("pagedown", "pagedown")
         await until(pilot, lambda: getattr(app.focused, "id", "") == "next")
         await pilot.press("pageup", "pageup")
@@ -352,13 +346,7 @@ async def test_a_field_that_is_paged_back_into_view_has_the_focus_again() -> Non
 async def test_the_cursor_of_a_list_is_seen_after_paging() -> None:
     app = app_on(DESKTOP, "/home/user/vllm")
     async with app.run_test(size=(80, 24)) as pilot:
-        await at(app, pilot, "runtime")
-        view = app.walk_screen.view
-        assert view is not None
-        field = view.field_of("release")
-        assert field is not None
-        field.control.focus()
-        await until(pilot, lambda: app.focused is field.control)
+        view, field = await focused(app, pilot, "runtime", "release")
         await pilot.press("down", "down", "down", "down", "pagedown")
         await pilot.pause(0.2)
         if app.focused is not field.control:

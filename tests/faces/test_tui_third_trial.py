@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.content import Content
 
-from tests.faces.tui_play import app_on, at, fake_app, ready, said, screen_text, shows, until
+from tests.faces.tui_play import app_on, at, fake_app, focused, ready, said, screen_text, shows, until
 from wizard.faces.tui.dialogs import Ask, Entry, FlagDialog, Reader, matching
 from wizard.faces.tui.views import ModelView, ReviewView
 from wizard.faces.tui.whole import Choose
@@ -42,13 +42,7 @@ async def test_the_way_under_the_cursor_is_seen_whole_before_enter_takes_it(size
 async def test_a_field_that_was_paged_out_of_view_takes_no_key(key: str) -> None:
     app = app_on(ON_D, "/home/user/vllm")
     async with app.run_test(size=(80, 24)) as pilot:
-        await at(app, pilot, "flags")
-        view = app.walk_screen.view
-        assert view is not None
-        field = view.field_of("intent")
-        assert field is not None
-        field.control.focus()
-        await until(pilot, lambda: app.focused is field.control)
+        view, field = await focused(app, pilot, "flags", "intent")
         before = app.walk.plan.argv  # type: ignore[union-attr]
         await pilot.press("pagedown", "pagedown", "pagedown")
         await until(pilot, lambda: view.scroll_y > field.region.height and app.focused is not field.control)

@@ -14,6 +14,7 @@ from textual.widget import Widget
 from tests.faces import tui_fake
 from wizard.faces.tui.app import Start, WizardApp
 from wizard.faces.tui.fields import Field
+from wizard.faces.tui.views import StepView
 from wizard.faces.tui.widgets import Panel
 from wizard.host import open_host
 from wizard.session import Answers, Session, gather
@@ -100,6 +101,18 @@ async def at(app: WizardApp, pilot: Pilot[None], step_id: str) -> None:
     app.walk_screen.go_to(step_id)
     await ready(app, pilot)
     assert app.walk.step_id == step_id
+
+
+async def focused(app: WizardApp, pilot: Pilot[None], step_id: str, key: str) -> tuple[StepView, Field]:
+    """Go to a step and put the focus into the field of a question there."""
+    await at(app, pilot, step_id)
+    view = app.walk_screen.view
+    assert view is not None
+    field = view.field_of(key)
+    assert field is not None
+    field.control.focus()
+    await until(pilot, lambda: app.focused is field.control)
+    return view, field
 
 
 async def type_into(app: WizardApp, pilot: Pilot[None], key: str, text: str) -> None:

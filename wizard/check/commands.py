@@ -221,20 +221,24 @@ def _report(commands: list[extract.Command], asked: str | None, place: Place | N
 
             too_long = longer_than_the_model(verdict, known_model(verdict.model))
             if too_long is not None and too_long.replacement is not None:
-                verdict.problems.append(too_long)
-                verdict.take(too_long.replacement)
+                _repair(verdict, too_long)
         if place is not None:
             from . import docker_here
             from .memory import conflicts
 
             verdict.problems += docker_here.problems(command, place.machine)
             for problem in conflicts(verdict, place.machine, place.host):
-                verdict.problems.append(problem)
-                if problem.replacement is not None:
-                    verdict.take(problem.replacement)
+                _repair(verdict, problem)
         verdicts.append(verdict)
     problems = [p for v in verdicts for p in v.problems]
     return Report(verdicts, problems, all(v.accepted for v in verdicts), notes=notes)
+
+
+def _repair(verdict: Verdict, problem: ArgProblem) -> None:
+    """One problem more, and what mends it taken into the command."""
+    verdict.problems.append(problem)
+    if problem.replacement is not None:
+        verdict.take(problem.replacement)
 
 
 def _nothing_to_check(name: str, text: str) -> Report:

@@ -363,14 +363,14 @@ class _Judge:
 
     def _no_model(self) -> None:
         """A command without a model, which starts all the same: with the release's default."""
-        given = {p.source.option.dest for p in self.pieces if p.words and p.source and p.source.option}
+        given = self._given()
         usual = next((o.default for o in self.release.options if o.dest == "model"), None)
-        if self.model is None and usual and self.command.kind in ("shell", "argv", "docker") and not self.command.problems and not given & {"config", "headless"}:
+        if self.model is None and usual and self.command.kind in ("shell", "argv", "docker") and not self.command.problems and not given.keys() & {"config", "headless"}:
             self._say("MODEL", "conflict", _("no model is named: vLLM then serves its default, {model}").format(model=usual), accepted=True)
 
     def _outside_limits(self) -> None:
         """Numbers that the parser takes, and that the configuration of the release refuses when the server starts."""
-        given = {p.source.option.dest for p in self.pieces if p.words and p.source and p.source.option}
+        given = self._given()
         for piece in self.pieces:
             argument = piece.source
             option = argument.option if argument is not None else None

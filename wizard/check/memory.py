@@ -105,14 +105,12 @@ def model_info(model: str | None, machine: Machine, host: Host) -> ModelInfo | N
     """The model as it lies on the machine, or as a recipe knows it; None where neither is so."""
     if not model or "$" in model:
         return None
-    from wizard import recipes
     from wizard.models.inspect import inspect
 
     path = machine.home + model[1:] if model.startswith("~/") else model
     if path.startswith("/"):
         return inspect(host, path) if host.exists(path) else None
-    hit = recipes.load([]).find(model)
-    return hit[1].model_info() if hit is not None else None
+    return known_model(model)
 
 
 def _same_gpus(machine: Machine) -> list[Gpu]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from wizard.errors import BadInput
-from wizard.i18n import _, sentence, stopped
+from wizard.i18n import _, sentence
 from wizard.releases import start_values
 from wizard.releases.parse import human_int
 from wizard.releases.start_values import PLUGIN_METHODS, taken
@@ -69,7 +69,7 @@ def wrong(option: Option, text: str, release: Release) -> str | None:
     if option.dest == "hf_overrides" and raw and raw[:1] != "{":
         return _("It must be a JSON object, such as {example}.").format(example='{"rope_theta": 1000000}')
     if start_values.outside(raw, option):
-        return stopped(sentence(start_values.within(option)))
+        return sentence(start_values.within(option))
     least = LEAST.get(option.dest)
     if least is not None:
         number = _number(raw)

@@ -39,7 +39,7 @@ from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows
 from wizard.i18n import _, sentences
 from wizard.plan_types import Step as TypeNext
 from wizard.program import spelt
-from wizard.session import Answers, Layer, Session, expand, looks_like_command
+from wizard.session import Answers, Layer, Session, expand, holds_command, looks_like_command
 
 if TYPE_CHECKING:
     from wizard.faces.tui.paste import Pasted
@@ -740,7 +740,7 @@ class WalkScreen(Screen[None]):
 
     def on_paste(self, event: events.Paste) -> None:
         """Pasted where nothing can be typed: a command is read all the same."""
-        if any(map(looks_like_command, event.text.splitlines())):
+        if holds_command(event.text):
             event.stop()
             self.open_paste(event.text)
 

@@ -35,7 +35,7 @@ from wizard.faces.tui.text import (
 )
 from wizard.i18n import _
 from wizard.plan_types import Choice
-from wizard.session import Value, looks_like_command
+from wizard.session import Value, holds_command
 
 
 def glyphs_of(widget: Widget) -> Glyphs:
@@ -85,7 +85,7 @@ class LineInput(Input, inherit_bindings=False):
     def _on_paste(self, event: events.Paste) -> None:
         """A whole command goes where commands are read, into whatever field it was pasted."""
         read_command = getattr(self.screen, "open_paste", None)
-        if read_command is not None and any(map(looks_like_command, event.text.splitlines())):
+        if read_command is not None and holds_command(event.text):
             event.prevent_default()
             event.stop()
             read_command(event.text)
