@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.plan.conftest import bare, session_of
@@ -213,6 +213,7 @@ values = st.one_of(
         max_size=5,
     )
 )
+@example({"served_model_name": "\0"})
 def test_plan_never_raises(answers: dict[str, object]) -> None:
     session = bare("wsl2-rtx4090-desktop")
     for key, value in answers.items():

@@ -75,6 +75,13 @@ class Draft:
                 _("It must be of the kind: {kind}.").format(kind=_kind_name(key)),
             )
             return None
+        if isinstance(converted, str) and "\0" in converted:
+            self.block(
+                "bad_answer",
+                _("The answer “{key}” cannot be “{value}”.").format(key=key, value=value),
+                _("It holds a zero byte, which no command can carry."),
+            )
+            return None
         return converted, layer.value
 
     def decide(
