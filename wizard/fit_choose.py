@@ -26,7 +26,7 @@ from wizard.fit_layout import (
     tp_problem,
 )
 from wizard.fit_store import Calibrations
-from wizard.fit_types import Calibration, FitRequest, FitResult, WayOut
+from wizard.fit_types import CPU_PROCESS_BYTES, Calibration, FitRequest, FitResult, WayOut
 from wizard.i18n import _, ngettext
 from wizard.models.info import ModelInfo
 from wizard.models.words import quant_words
@@ -91,7 +91,8 @@ def choose_utilization(total: int, free: int | None, default: float, *, wsl: boo
     share = max(0.0, int(room / total * 100) / 100)
     held = (total - free) / GIB
     if cpu:
-        return share, _("{share:.2f}: other programs hold {held:.1f} GiB of RAM").format(share=share, held=held)
+        own = CPU_PROCESS_BYTES / GIB
+        return share, _("{share:.2f}: other programs hold {held:.1f} GiB of RAM, and vLLM's own processes take {own:.1f}").format(share=share, held=max(0.0, held - own), own=own)
     if wsl:
         return share, _("{share:.2f}: the Windows desktop and its programs hold {held:.1f} GiB").format(share=share, held=held)
     return share, _("{share:.2f}: other programs hold {held:.1f} GiB").format(share=share, held=held)

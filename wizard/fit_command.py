@@ -13,7 +13,7 @@ from wizard import columns
 from wizard.counts import number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.fit_settings import apply_settings, share_of
-from wizard.fit_types import LINE_NAMES, Calibration, FitRequest, FitResult, Interval
+from wizard.fit_types import CPU_PROCESS_BYTES, LINE_NAMES, Calibration, FitRequest, FitResult, Interval
 from wizard.i18n import _
 
 if TYPE_CHECKING:
@@ -227,7 +227,8 @@ def _of_machine(machine: Machine) -> tuple[int | None, int | None, str, str | No
             groups.setdefault(gpu.name, []).append(gpu)
     if not groups:
         memory = machine.memory
-        return memory.total_bytes.value, memory.available_bytes.value, "CPU", None, 1, True, None
+        available = memory.available_bytes.value
+        return memory.total_bytes.value, None if available is None else max(0, available - CPU_PROCESS_BYTES), "CPU", None, 1, True, None
     best = max(groups.values(), key=lambda g: sum(x.vram_total_bytes.value or 0 for x in g))
     frees = [g.vram_free_bytes.value for g in best]
     free = min(f for f in frees if f is not None) if all(f is not None for f in frees) else None
@@ -382,7 +383,7 @@ def as_json(info: ModelInfo, request: FitRequest, result: FitResult, calibration
     }
 
 
-LETTERS = {"weights": "W", "activation": "a", "non_torch": "n", "cuda_graph": "g", "lora": "L", "draft": "d", "kv_cache": "K", "held_by_others": "x"}
+LETTERS = {"weights": "W", "activation": "a", "non_torch": "n", "cuda_graph": "g", "lora": "L", "draft": "d", "kv_cache": "K", "processes": "p", "held_by_others": "x"}
 
 
 def bar(result: FitResult, total_bytes: int, width: int = 60) -> str:

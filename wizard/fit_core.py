@@ -17,7 +17,7 @@ from wizard import fit_profile, fit_weights
 from wizard.fit_constants import GIB, LATENT_SINCE, MIB, constant, version_key
 from wizard.fit_kv import Pool, element_size, plan_pool
 from wizard.fit_profile import Batch, Profile
-from wizard.fit_types import Calibration, FitRequest, FitResult, Interval, Line
+from wizard.fit_types import CPU_PROCESS_BYTES, Calibration, FitRequest, FitResult, Interval, Line
 from wizard.fit_weights import Stage
 from wizard.i18n import _, language
 from wizard.models import arch as arch_reader
@@ -413,6 +413,8 @@ def _check_free(request: FitRequest, utilization: float, budget: int, problems: 
         return
     if not fixed_pool and budget > free:
         text = _("utilization {u:.2f} asks for {need:.1f} GiB, but only {free:.1f} of {total:.1f} GiB are free: vLLM would not start")
+        if request.cpu:
+            text = _("utilization {u:.2f} asks for {need:.1f} GiB, but beside vLLM's own processes only {free:.1f} of {total:.1f} GiB of RAM are free: vLLM would not start")
         problems.append(text.format(u=utilization, need=budget / GIB, free=free / GIB, total=request.gpu_total_bytes / GIB))
 
 
@@ -466,7 +468,10 @@ def _lines(
     lines.append(Line("draft", request.draft_weight_bytes, _("the draft model")))
     lines.append(Line("kv_cache", pool, _("what is left for the KV cache")))
     if request.gpu_free_bytes is not None:
-        lines.append(Line("held_by_others", max(0, request.gpu_total_bytes - request.gpu_free_bytes), _("held by the desktop and other programs")))
+        held = max(0, request.gpu_total_bytes - request.gpu_free_bytes)
+        own = min(held, CPU_PROCESS_BYTES) if request.cpu else 0
+        lines.append(Line("processes", own, _("RAM that vLLM's own processes take before any weight is loaded")))
+        lines.append(Line("held_by_others", held - own, _("held by the desktop and other programs")))
     return tuple(line for line in lines if line.bytes > 0)
 
 

@@ -15,8 +15,12 @@ LINE_NAMES = {
     "lora": N_("LoRA slots"),
     "draft": N_("draft model"),
     "kv_cache": N_("KV cache"),
+    "processes": N_("vLLM's processes"),
     "held_by_others": N_("held by others"),
 }
+# RAM that vLLM's own processes take on the CPU backend before any weight is loaded: three of them with PyTorch in
+# each. 2.5 GiB was measured for a tiny model on vLLM 0.32.0; more with a real one.
+CPU_PROCESS_BYTES = int(3.5 * (1 << 30))
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class FitRequest:
 
     release: str
     gpu_total_bytes: int
-    gpu_free_bytes: int | None = None  # measured; None: unknown, then the whole card is assumed free and it is said
+    gpu_free_bytes: int | None = None  # measured (RAM: less CPU_PROCESS_BYTES); None: unknown, then the whole card is assumed free and it is said
     gpu_name: str = ""
     compute_capability: str | None = None
     gpus: int = 1  # GPUs there are
@@ -91,7 +95,7 @@ class Interval:
 class Line:
     """One part of the budget, with why."""
 
-    key: str  # "weights" "activation" "non_torch" "cuda_graph" "lora" "draft" "kv_cache" "held_by_others" "unused"
+    key: str  # "weights" "activation" "non_torch" "cuda_graph" "lora" "draft" "kv_cache" "processes" "held_by_others" "unused"
     bytes: int
     reason: str
     source: str = ""

@@ -325,3 +325,17 @@ def test_a_folder_that_may_not_be_read_is_said_so(tmp_path: Path, monkeypatch: p
     (recorded / "commands.json").write_text("[]")
     with pytest.raises(WizardError, match="may not be read"):
         run(["fit", "--machine", str(recorded), "--model", "/models/closed", "--gpu", "RTX 4090"])
+
+
+def test_on_a_cpu_fit_and_plan_leave_the_same_ram_to_vllms_own_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    recorded = ["--machine", str(Path(__file__).parents[1] / "machines" / "cpu-only-laptop")]
+    asked = [*recorded, "--model", "Qwen/Qwen3-0.6B", "--max-model-len", "4096"]
+    # 9.8 of 15.3 GiB are available, and 3.5 of them are the processes': 0.6 asks for 9.2, 0.4 for 6.1.
+    assert ask(capsys, *asked, "--gpu-memory-utilization", "0.6")["fits"] is False
+    assert ask(capsys, *asked, "--gpu-memory-utilization", "0.4")["fits"] is True
+    assert run(["plan", *recorded, "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    lines = {line["key"]: line["bytes"] / 2**30 for line in plan["fit"]["lines"]}
+    assert lines["processes"] == pytest.approx(3.5)
+    assert lines["held_by_others"] == pytest.approx(15.3 - 9.8, abs=0.1)
+    assert "other programs hold 5.5 GiB of RAM" in next(d["reason"] for d in plan["decisions"] if d["key"] == "gpu_memory_utilization")

@@ -11,7 +11,7 @@ from wizard import releases
 from wizard.facts import MountKind, Severity
 from wizard.fit import ways_out
 from wizard.fit_layout import layout_of, tp_problem
-from wizard.fit_types import FitResult, WayOut, surely_too_large
+from wizard.fit_types import CPU_PROCESS_BYTES, FitResult, WayOut, surely_too_large
 from wizard.i18n import _, clauses, labelled, sentence, sentences
 from wizard.models.info import ModelInfo
 from wizard.models.move_place import own_name, place_in, typical_rate
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from wizard.recipes import Recipe, Variant
 
 GIB = 1 << 30
-# Three processes with PyTorch in each: 2.5 GiB was measured for a tiny model on vLLM 0.32.0; more with a real one.
-CPU_PROCESS_BYTES = int(3.5 * GIB)
 
 
 def plan(session: Session) -> Plan:
@@ -795,7 +793,7 @@ def _judge_fit(
     elif _is_spread(draft):
         draft.warn("does_not_fit_one", _("The model does not surely fit this machine alone: it is spread."), detail)
     else:
-        draft.block("does_not_fit", _("The model does not fit.") if surely_too_large(result) else _("The model may not fit."), detail)
+        draft.block("does_not_fit", _("The model does not fit.") if surely_too_large(result) else _("It is not sure that the model fits."), detail)
     return result
 
 

@@ -154,7 +154,7 @@ def _judge(
             against = _("{gib} GiB in RAM: slow, for so much of its weights has no room on the GPU").format(gib=offload)
         elif not fits:
             why = result.problems[0] if result.problems else _("it is larger than the memory that is free")
-            against = (_("does not fit: {why}") if surely_too_large(result) else _("may not fit: {why}")).format(why=why)
+            against = (_("does not fit: {why}") if surely_too_large(result) else _("not sure to fit: {why}")).format(why=why)
             if not result.weights_known:
                 against = _("its size is not known, so nothing says that it fits")
     return Candidate(

@@ -272,10 +272,14 @@ class WalkScreen(Screen[None]):
         """Something was answered anew after the files were written: what stands on the disk is no longer the plan."""
         made_from = self._written_answers
         if isinstance(view, ReviewView) and view.written and made_from is not None and self.walk.answers != made_from:
-            view.written = False
-            self._refresh_changes(view)
+            self._review_again(view)
             self._hint(_("Your answers have changed since the files were written: Enter writes them anew."))
-            self.query_one("#next", PushButton).focus()
+
+    def _review_again(self, view: ReviewView) -> None:
+        """From what is to be typed next back to the files, as they stand on the disk now."""
+        view.written, self._written_answers = False, None
+        self._refresh_changes(view)
+        self.query_one("#next", PushButton).focus()
 
     def tell(self, view: StepView) -> None:
         """Tell a view what it shows besides the plan."""
@@ -326,7 +330,7 @@ class WalkScreen(Screen[None]):
         self.query_one("#next", PushButton).rename(f"{next_label} {glyphs.right}")
         back = self.query_one("#back", PushButton)
         back.rename(f"{glyphs.left} {_('Back')}")
-        back.display = walk.neighbour(-1) is not None and not written
+        back.display = walk.neighbour(-1) is not None
         self._show_more()
 
     def _show_more(self) -> None:
@@ -369,7 +373,7 @@ class WalkScreen(Screen[None]):
             keys.append(("w", _("What would fit"), "ways"))
         elif self._to_copy():
             keys.append(("c", _("Copy"), "copy"))
-        if self.walk.neighbour(-1) is not None and not (isinstance(view, ReviewView) and view.written):
+        if self.walk.neighbour(-1) is not None:
             keys.append(("Esc", _("Back"), "back"))
         # Six at most: what only this step has comes before what every step has.
         own = [("F3", _("Failed log"), "diagnose")] if isinstance(view, MachineView) else []
@@ -591,6 +595,8 @@ class WalkScreen(Screen[None]):
             return
         view = self.view
         if isinstance(view, ReviewView) and view.written:
+            self._review_again(view)
+            self.show()
             return
         self.go_on_when_ready = False
         self.settle()
@@ -895,7 +901,7 @@ class WalkScreen(Screen[None]):
         elif isinstance(self.focused, LineInput) and self.focused.id == "typed":
             self.app.push_screen(Reader(_("Another one"), another_help()))
         elif isinstance(self.view, ReviewView) and self.view.written:
-            done = spelt(_("The files are written. What is to be typed next stands here, and is printed again when you leave. “c” copies a command; Enter leaves the wizard, or presses the button under the focus. “vllm-wizard undo” takes back what was written. An answer that is changed now (Ctrl+P) brings the review back, to write anew."))
+            done = spelt(_("The files are written. What is to be typed next stands here, and is printed again when you leave. “c” copies a command; Enter leaves the wizard, or presses the button under the focus. “vllm-wizard undo” takes back what was written. Esc goes back to the files; an answer that is changed then is written anew."))
             self.app.push_screen(Reader(_("Help: {step}").format(step=_(self.walk.step.title)), content([(done, TEXT)])))
         else:
             told = content([(_(self.walk.step.intro) + "\n\n", TEXT)]) + keys_help()

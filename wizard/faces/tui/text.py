@@ -183,7 +183,8 @@ class BarPart:
 
 def memory_parts(fit: FitResult, total_bytes: int, glyphs: Glyphs) -> list[BarPart]:
     """The parts of one GPU's memory, in the order drawn; they add up to ``total_bytes``."""
-    rest = fit.activation_bytes + fit.non_torch_bytes + fit.cuda_graph_bytes + fit.lora_bytes + fit.draft_bytes
+    processes = sum(line.bytes for line in fit.lines if line.key == "processes")
+    rest = fit.activation_bytes + fit.non_torch_bytes + fit.cuda_graph_bytes + fit.lora_bytes + fit.draft_bytes + processes
     kv = max(0.0, fit.kv_cache_bytes.best)
     others = sum(line.bytes for line in fit.lines if line.key == "held_by_others")
     used = fit.weights_bytes + kv + rest + others

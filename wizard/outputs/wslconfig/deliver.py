@@ -12,7 +12,7 @@ from wizard.i18n import _, labelled, listed, sentences
 from wizard.outputs.quoting import powershell_string
 from wizard.outputs.spec import FileSpec
 from wizard.outputs.wslconfig import keys
-from wizard.outputs.wslconfig.edit import HEADER, edit
+from wizard.outputs.wslconfig.edit import edit, head
 from wizard.outputs.wslconfig.parse import GIB, Parsed, parse
 from wizard.outputs.wslconfig.tune import WslAdvice
 from wizard.plan_types import Plan
@@ -36,7 +36,7 @@ def to_filespec(machine: Machine, advice: WslAdvice, out_dir: str = "", apply: b
     existing = wsl.wslconfig_bytes if wsl is not None else None
     content = edit(existing, advice.changes, reasons={s.key: s.reason for s in advice.settings})
     if not content:
-        content = HEADER.encode("ascii")
+        content = head()
     if not apply:
         return FileSpec(path=NAME, content=content, title=_("settings of the WSL 2 machine (a proposal)"))
     if wsl is None or wsl.wslconfig_path is None:

@@ -20,10 +20,14 @@ from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.parse import Parsed, parse, value_of
 from wizard.wsl_grammar import Entry, Fault, Item, Mode, Section
 
-HEADER = (
-    "# Settings of the WSL 2 virtual machine, made by vllm-wizard.\n"
-    '# They count after "wsl --shutdown" (typed in PowerShell), which ends every running distribution.\n'
-)
+
+def head() -> bytes:
+    """The first lines of a new .wslconfig, as comments."""
+    words = (
+        _("Settings of the WSL 2 virtual machine, made by vllm-wizard."),
+        _('They count after "wsl --shutdown" (typed in PowerShell), which ends every running distribution.'),
+    )
+    return "".join(f"# {line}\n" for line in words).encode()
 
 
 # What our own comments begin with, so that the next edit finds them again; their further lines are set in.
@@ -47,7 +51,7 @@ def edit(
     if data is None:
         if not any(value is not None for value in wanted.values()):
             return b""
-        data = HEADER.encode("ascii") if mode == "wslconfig" else b""
+        data = head() if mode == "wslconfig" else b""
     before = parse(data, mode)
     if not before.readable:
         raise WizardError(before.problems[0].message)
