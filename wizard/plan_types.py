@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 Notice = Problem  # a warning or blocker of a plan has the same shape as a machine's problem
 
 
+# The variable that names the GPUs that a process sees, by device; an environment of its own is given it.
+VISIBLE_DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
+
+
 def own_environment(home: str, version: str) -> str:
     """The virtual environment that this program makes for a release; nobody else has a use for it."""
     return f"{home}/.local/share/vllm-wizard/vllm-{version}"

@@ -153,6 +153,15 @@ def test_a_published_port_says_where_the_server_is_reached(published: str, answe
         assert answers_around(plan, Pasted((), docker=("docker", "run", *words, str(plan.image_reference))))[0] == answers
 
 
+def test_the_image_of_a_container_that_starts_vllm_itself_is_named() -> None:
+    _session, plan = on_release("0.33.0")
+    given = pasted(check_text("docker run --gpus all -p 9000:8000 python:3.12 vllm serve Qwen/Qwen3-8B --max-num-seqs 4", "x", "0.33.0").verdicts[0])
+    answers, left = answers_around(plan, given)
+    assert answers["port"] == 9000
+    assert "python:3.12" in {item.name for item in left}
+    assert "serve" not in {item.name for item in left}
+
+
 def test_a_model_in_a_container_is_found_where_it_is_mounted_from() -> None:
     docker = ("docker", "run", "-v", "cache:/root/.cache", "-v", "~/models/:/m:ro", "image")
     assert on_host("/m/a", docker) == "~/models/a"

@@ -24,6 +24,8 @@ DOCKER_SWITCHES = frozenset((
     "--privileged", "--init", "--read-only", "--no-healthcheck", "--publish-all", "--oom-kill-disable", "--sig-proxy",
     "--disable-content-trust", "--quiet",
 ))  # fmt: skip
+# Options whose value may follow without a blank, with their long names.
+DOCKER_LONG = {"-p": "--publish", "-v": "--volume", "-e": "--env", "-u": "--user", "-w": "--workdir", "-h": "--hostname"}
 
 
 @dataclass
@@ -222,37 +224,43 @@ def _program(words: list[Word], env: dict[str, str], source: str) -> Command | N
     return None
 
 
-def _docker(words: list[Word], env: dict[str, str]) -> Command | None:
-    texts = [w.text for w in words]
+def docker_run(texts: Sequence[str]) -> tuple[list[tuple[str, str]], int] | None:
+    """The options of a ``docker run`` line by their long names, each with its value ("" for a switch), and where its
+    image stands; None where the line runs nothing."""
     if not any(t in ("run", "create") for t in texts[1:4]):
         return None
     position = next(i for i, t in enumerate(texts) if t in ("run", "create")) + 1
-    entrypoint: str | None = None
-    options: list[Word] = list(words[:position])
-    while position < len(words) and texts[position].startswith("-") and texts[position] != "--":
+    options: list[tuple[str, str]] = []
+    while position < len(texts) and texts[position].startswith("-") and texts[position] != "--":
         name, equals, value = texts[position].partition("=")
-        options.append(words[position])
         position += 1
-        if name in DOCKER_SWITCHES or (equals and name.startswith("--")):
+        if name in DOCKER_SWITCHES or name == "-" or (equals and name.startswith("--")):
             pass
-        elif name == "-" or (not name.startswith("--") and len(name) > 2 and name[:2] in ("-p", "-v", "-e", "-u", "-w", "-h")):
-            value = name[2:] + equals + value
-            name = name[:2]
-        elif position < len(words):
+        elif not name.startswith("--") and len(name) > 2 and name[:2] in DOCKER_LONG:
+            name, value = name[:2], name[2:] + equals + value
+        elif position < len(texts):
             value = texts[position]
-            options.append(words[position])
             position += 1
-        if name in ("-e", "--env"):
+        options.append((DOCKER_LONG.get(name, name), value))
+    return options, position
+
+
+def _docker(words: list[Word], env: dict[str, str]) -> Command | None:
+    texts = [w.text for w in words]
+    found = docker_run(texts)
+    if found is None or found[1] >= len(words):
+        return None
+    options, at = found
+    entrypoint: str | None = None
+    for name, value in options:
+        if name == "--env":
             key, _eq, content = value.partition("=")
             env[key] = content
         elif name == "--entrypoint":
             entrypoint = value
-    if position >= len(words):
-        return None
-    image = texts[position]
-    options.append(words[position])
-    rest = words[position + 1 :]
-    command = Command("docker", rest, "image", image=image, env=env, docker=options)
+    image = texts[at]
+    rest = words[at + 1 :]
+    command = Command("docker", rest, "image", image=image, env=env, docker=list(words[: at + 1]))
     foreign = not _IMAGE.match(image)
     if foreign or (entrypoint is not None and entrypoint.rsplit("/", 1)[-1] != "vllm"):
         inner = _program(rest, {}, "")

@@ -15,7 +15,7 @@ from wizard.cluster.commands import (
 )
 from wizard.cluster.planning import ray_in_image
 from wizard.cluster.types import RAY, ClusterPlan
-from wizard.cluster.yaml_out import Noted, Raw, document
+from wizard.cluster.yaml_out import Noted, Raw, document, noted_variables
 from wizard.facts import Machine
 from wizard.i18n import _, clause, ngettext
 from wizard.outputs import launch as single
@@ -25,7 +25,7 @@ from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, compose_string, wrap_comment
 from wizard.outputs.spec import FileSpec
 from wizard.plan.sizing import usable_gpus
-from wizard.plan_types import Plan
+from wizard.plan_types import VISIBLE_DEVICES, Plan
 
 # The head opens its port before it loads the model, but perhaps after it has fetched the image.
 WAIT_S = 3600
@@ -48,10 +48,9 @@ def plan_of(cluster: ClusterPlan, rank: int) -> Plan:
     machine: Machine = node.machine or plan.machine
     gpus = tuple(g.index for g in usable_gpus(machine, plan.device))[: cluster.layout.gpus_per_node]
     inside, outside = node_command(cluster, rank, container=True), node_command(cluster, rank, container=False)
-    env = {k: v for k, v in plan.env.items() if k not in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")}
-    if plan.device in ("nvidia", "amd") and len(gpus) < len(machine.gpu.gpus):
-        name = "CUDA_VISIBLE_DEVICES" if plan.device == "nvidia" else "HIP_VISIBLE_DEVICES"
-        env[name] = ",".join(str(i) for i in gpus)
+    env = {k: v for k, v in plan.env.items() if k not in VISIBLE_DEVICES.values()}
+    if plan.device in VISIBLE_DEVICES and len(gpus) < len(machine.gpu.gpus):
+        env[VISIBLE_DEVICES[plan.device]] = ",".join(str(i) for i in gpus)
     return replace(plan, machine=machine, gpus=gpus, argv=outside.words, container_argv=inside.words, env=env)
 
 
@@ -378,7 +377,7 @@ def node_compose(cluster: ClusterPlan, rank: int) -> str:
     lead = "=" if interface else ""
     if not interface:
         interface = f"${{{INTERFACE_VARIABLE}:?set it to the interface that has the address {node.address}}}"
-    environment: dict[str, Any] = {k: Noted(v, plan.reason("env." + k)) if plan.reason("env." + k) else v for k, v in sorted(plan.container_env.items())}
+    environment: dict[str, Any] = noted_variables(plan, dict(sorted(plan.container_env.items())))
     environment |= {
         "VLLM_HOST_IP": node.address,
         "NCCL_SOCKET_IFNAME": Noted(lead + interface if lead else Raw(f'"={interface}"'), _("The network that the nodes share; the script checks it.")),

@@ -6,13 +6,14 @@ from typing import Any
 
 from wizard.cluster.node_files import compose_volumes, gpu_devices, health_check, noted_words
 from wizard.cluster.types import ClusterPlan
-from wizard.cluster.yaml_out import Noted, document
+from wizard.cluster.yaml_out import Noted, document, noted_variables
 from wizard.i18n import _, clause
 from wizard.outputs.command import container_environment, image_arguments, port_binding, version_of
 from wizard.outputs.compose import container_name
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import compose_string, wrap_comment
 from wizard.outputs.spec import FileSpec
+from wizard.plan_types import VISIBLE_DEVICES
 
 COMPOSE = "compose.yaml"
 NGINX = "nginx.conf"
@@ -69,14 +70,14 @@ def _server(cluster: ClusterPlan, name: str, share: tuple[int, ...], before: lis
     reasons = {d.flag: d.reason for d in plan.decisions if d.flag}
     environment = dict(sorted(container_environment(plan).items()))
     if plan.device == "amd" and share:
-        environment["HIP_VISIBLE_DEVICES"] = ",".join(str(i) for i in share)
+        environment[VISIBLE_DEVICES["amd"]] = ",".join(str(i) for i in share)
     service: dict[str, Any] = {
         "image": plan.compose_image or plan.image_reference,
         "container_name": f"{container_name(plan)}-{name.removeprefix('vllm-')}",
         "command": noted_words(image_arguments(plan), reasons),
     }
     if environment:
-        service["environment"] = {k: Noted(v, plan.reason("env." + k)) if plan.reason("env." + k) else v for k, v in environment.items()}
+        service["environment"] = noted_variables(plan, environment)
     service |= {
         "env_file": Noted([ENV_NAME], _("Secrets (Hugging Face token, API key) stand in this file only.")),
         "expose": [str(PORT)],

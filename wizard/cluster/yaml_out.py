@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wizard.outputs.quoting import wrap_comment, yaml_string
+
+if TYPE_CHECKING:
+    from wizard.plan_types import Plan
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,11 @@ class Noted:
 
     value: Any
     comment: str
+
+
+def noted_variables(plan: Plan, env: Mapping[str, Any]) -> dict[str, Any]:
+    """Environment variables, each with the reason that the plan has for it."""
+    return {k: Noted(v, plan.reason("env." + k)) if plan.reason("env." + k) else v for k, v in env.items()}
 
 
 @dataclass(frozen=True)

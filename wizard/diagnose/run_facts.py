@@ -281,8 +281,7 @@ class Run:
             return found
         import re
 
-        spelt = f"{name}|{name.replace('_', '-')}"
-        hits = re.findall(rf"--(?:{spelt})[ =]+['\"]?([^\s'\"\\]+)", self.command)
+        hits = re.findall(rf"--(?:{_spelt(name)})[ =]+['\"]?([^\s'\"\\]+)", self.command)
         return hits[-1] if hits else None
 
     def given(self, name: str) -> bool:
@@ -291,8 +290,7 @@ class Run:
             return True
         import re  # a log whose rules ask for nothing of the kind is read without it
 
-        spelt = f"{name}|{name.replace('_', '-')}"
-        if self.command is not None and re.search(rf"--(?:{spelt})(?=[ =])", self.command):
+        if self.command is not None and re.search(rf"--(?:{_spelt(name)})(?=[ =])", self.command):
             return True
         at = self.text.find("args: Namespace(")
         line = self.text[at:].split("\n", 1)[0] if at >= 0 else ""
@@ -310,6 +308,11 @@ class Run:
     @property
     def docker(self) -> bool | None:
         return True if any(self.says(word) for word in _DOCKER) else None
+
+
+def _spelt(name: str) -> str:
+    """The spellings of an option, for an expression: vLLM takes "-" and "_" alike."""
+    return f"{name}|{name.replace('_', '-')}"
 
 
 def _announces(row: str) -> bool:

@@ -19,7 +19,7 @@ from wizard.plan.draft import Draft
 from wizard.plan.intents import Intent
 from wizard.plan.media import joined
 from wizard.plan.sizing import CPU_SPACE, MOST_LORA_SLOTS, OPTION_KEYS, Bed, Sized, text_of
-from wizard.plan_types import FlagRow
+from wizard.plan_types import VISIBLE_DEVICES, FlagRow
 from wizard.releases.parse import NO, YES, negative_of, switches_off
 from wizard.releases.types import ImageInfo, KnownFault, Option, Release
 from wizard.session import SECRET_KEYS, Session, Value
@@ -162,9 +162,7 @@ def build(
     argv = (model, *command.argv())
     _verify(draft, argv, release, extra)
     inside = {**command.items}
-    env_inside = {
-        k: v for k, v in command.env.items() if k not in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-    }
+    env_inside = {k: v for k, v in command.env.items() if k not in VISIBLE_DEVICES.values()}
     if runtime != "docker":
         inside = {k: v for k, v in inside.items() if k not in ("host", "port")}
         if "lora_modules" in inside:
@@ -503,12 +501,11 @@ def _hardware(
         )
     if (
         runtime == "local"
-        and device in ("nvidia", "amd")
+        and device in VISIBLE_DEVICES
         and sized.gpus
         and len(sized.gpus) < len(draft.machine.gpu.gpus)
     ):
-        name = "CUDA_VISIBLE_DEVICES" if device == "nvidia" else "HIP_VISIBLE_DEVICES"
-        command.set_env(name, ",".join(str(i) for i in sized.gpus), _("the GPUs that were chosen"))
+        command.set_env(VISIBLE_DEVICES[device], ",".join(str(i) for i in sized.gpus), _("the GPUs that were chosen"))
     if host_path is not None:
         mount = draft.machine.mount_of(host_path)
         option = command.option("safetensors_load_strategy")
@@ -592,7 +589,7 @@ def _chosen_environment(command: Command, draft: Draft) -> None:
             draft.used.add(key)
             if command.env.pop(name, None) is not None:
                 draft.settle(key, None, _("left out by you"), given[1].value)
-        elif name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+        elif name in VISIBLE_DEVICES.values():
             draft.used.add(key)
             draft.warn(
                 "gpus_by_variable",

@@ -18,6 +18,7 @@ from wizard.faces.tui.dialogs import Dialog
 from wizard.faces.tui.text import ACCENT, BAD, DIM, OK, TEXT, WARN, Part, content, one_width
 from wizard.faces.tui.widgets import Panel, PushButton, glyphs_of
 from wizard.i18n import N_, _, listed, sentences, stopped
+from wizard.plan_types import VISIBLE_DEVICES
 from wizard.session import SECRET_ENV, Layer, Value, expand
 from wizard.steps import QUESTIONS, set_answer
 
@@ -44,7 +45,7 @@ class LeftOut:
 @dataclass(frozen=True)
 class Pasted:
     """A repaired command: what follows ``vllm serve``; its model; what the repair took away; and what stands around it:
-    variables, and docker's own words with the image as the last."""
+    variables, and docker's own words as far as the image."""
 
     argv: tuple[str, ...]
     model: str | None = None
@@ -218,28 +219,11 @@ def pasted(verdict: Any) -> Pasted:
     return Pasted(tuple(verdict.argv), model, tuple(removed), dict(verdict.env), docker)
 
 
-def docker_options(words: Sequence[str]) -> list[tuple[str, str]]:
-    """The options that stand before the image, each with its value ("" for a switch): -p, -v and -e by their long names."""
-    from wizard.check.extract import DOCKER_SWITCHES
-
-    long = {"-p": "--publish", "-v": "--volume", "-e": "--env"}
-    found: list[tuple[str, str]] = []
-    rest = list(words[:-1])  # the last is the image
-    while rest:
-        name, equals, value = rest.pop(0).partition("=")
-        if not name.startswith("-"):
-            continue  # docker run
-        if not name.startswith("--") and len(name) > 2 and name[:2] in long:
-            name, value = name[:2], name[2:] + equals + value
-        elif not equals and name not in DOCKER_SWITCHES and rest:
-            value = rest.pop(0)
-        found.append((long.get(name, name), value))
-    return found
-
-
 def on_host(path: str, docker: Sequence[str]) -> str:
     """The path on the host of what a container sees at ``path``, by its bind mounts; else ``path``."""
-    for name, value in docker_options(docker):
+    from wizard.check.extract import docker_run
+
+    for name, value in (docker_run(docker) or ([], 0))[0]:
         parts = value.split(":")
         if name == "--volume" and len(parts) >= 2 and parts[0].startswith(("/", "~", ".", "$")):
             inside = parts[1].rstrip("/")
@@ -251,15 +235,18 @@ def on_host(path: str, docker: Sequence[str]) -> str:
 def answers_around(plan: Plan, command: Pasted) -> tuple[dict[str, Value], list[LeftOut]]:
     """What stands around the command, as answers: variables, and the port that docker publishes; and what is not taken
     over, with the reason."""
+    from wizard.check.extract import docker_run
+
     answers: dict[str, Value] = {}
     left: list[LeftOut] = []
     for name, value in command.env.items():
         if name in SECRET_ENV.values():
             left.append(LeftOut(name, _(WHY_LEFT_OUT["api_key" if name == SECRET_ENV["api_key"] else "hf_token"])))
             continue
-        if name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
-            answers.update(_gpus_named(plan, value) or {})
-            if _gpus_named(plan, value) is None:
+        if name in VISIBLE_DEVICES.values():
+            gpus = _gpus_named(plan, value)
+            answers.update(gpus or {})
+            if gpus is None:
                 left.append(LeftOut(name, _("which GPUs are used is chosen on the step “This machine”")))
             continue
         try:
@@ -269,7 +256,8 @@ def answers_around(plan: Plan, command: Pasted) -> tuple[dict[str, Value], list[
         else:
             answers[f"env.{name}"] = value
     others: list[str] = []
-    for name, value in docker_options(command.docker):
+    options, at = docker_run(command.docker) or ([], 0)
+    for name, value in options:
         *address, port, _inside = ["", *value.split("/")[0].split(":")] if value.count(":") else ["", "", ""]
         if name == "--publish" and port.isdigit():
             answers["port"] = int(port)
@@ -280,8 +268,8 @@ def answers_around(plan: Plan, command: Pasted) -> tuple[dict[str, Value], list[
             others.append(f"{name} {value}".strip() if name in ("--publish", "--volume") else name)
     if others:
         left.append(LeftOut(listed(dict.fromkeys(others)), _("what docker needs is written by the wizard itself")))
-    if command.docker and command.docker[-1] != plan.image_reference:
-        left.append(LeftOut(command.docker[-1], _("the release is chosen on the step “vLLM version”; now it is {version}").format(version=plan.release.version if plan.release else "-")))
+    if command.docker and command.docker[at] != plan.image_reference:
+        left.append(LeftOut(command.docker[at], _("the release is chosen on the step “vLLM version”; now it is {version}").format(version=plan.release.version if plan.release else "-")))
     return answers, left
 
 
