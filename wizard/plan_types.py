@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Notice = Problem  # a warning or blocker of a plan has the same shape as a machine's problem
 
 
+WAY_IMPOSSIBLE = "way_impossible"  # the code of a blocker: it cannot run where, or in as many servers as, was asked for
+
 # The variable that names the GPUs that a process sees, by device; an environment of its own is given it.
 VISIBLE_DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard import releases
 from wizard.errors import BadInput
-from wizard.i18n import _, labelled, ngettext, sentences, stopped
+from wizard.i18n import _, labelled, ngettext, sentence, sentences, stopped
 from wizard.regular_file import require_regular
 from wizard.releases.types import ArgProblem, Release
 
@@ -396,7 +396,7 @@ def lines_of(report: Report, heading: str | None = None) -> list[str]:
     for verdict in report.verdicts:
         lines.append(heading.format(version=verdict.release.version, state=_state(verdict)))
         for problem in verdict.problems:
-            lines.append("  " + labelled(place_words(problem, verdict), sentences(stopped(kind_words(problem.kind)), problem.message)))
+            lines.append("  " + labelled(place_words(problem, verdict), sentences(stopped(kind_words(problem.kind)), sentence(problem.message))))
             if problem.replacement and problem.replacement not in problem.message:
                 lines.append("    -> " + problem.replacement)
         if not verdict.problems:

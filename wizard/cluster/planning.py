@@ -30,7 +30,7 @@ from wizard.outputs.command import BASE_START_SECONDS, SLOW_READ_RATES, start_se
 from wizard.plan import plan as make_plan
 from wizard.plan.runtime import device_of, docker_objection
 from wizard.plan.sizing import usable_gpus
-from wizard.plan_types import Decision, Notice, Plan
+from wizard.plan_types import WAY_IMPOSSIBLE, Decision, Notice, Plan
 from wizard.session import Layer, Session, Value
 from wizard.steps import CLUSTER_KEYS
 
@@ -95,7 +95,7 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
     way = next(w for w in ways if w.key == chosen)
     told = any(b.code == "node_unreachable" for b in inventory.problems) and chosen in OVER_NODES
     if not way.possible and not entry.plan.blockers and not told:
-        blockers.append(Notice("way_impossible", Severity.BLOCKER, _("{way} cannot be done.").format(way=way.title), way.reason))
+        blockers.append(Notice(WAY_IMPOSSIBLE, Severity.BLOCKER, _("{way} cannot be done.").format(way=way.title), way.reason))
     blockers += [b for b in entry.plan.blockers if b not in blockers]
     warnings += [w for w in entry.plan.warnings if w not in warnings]
     warnings += _more_warnings(chosen, entry, inventory.settings)

@@ -164,7 +164,7 @@ def changes_in_walk(session: Session, plan: Plan, out_dir: str, *, apply_wslconf
 def plan_in_walk(session: Session, plan: Plan) -> Plan:
     """The plan that the walk shows where its answer is more than one server: that of one of them, as it is written,
     with what is typed next for all. ``plan`` is the one of a single server on this machine; it is shown as long as
-    the others cannot be planned (the review says why) or lie on other machines."""
+    the others cannot be planned (with what stands in their way) or lie on other machines."""
     from wizard.cluster import KUBERNETES, REPLICAS, plan_cluster
 
     if plan.value("run_on") not in (REPLICAS, KUBERNETES):
@@ -174,7 +174,7 @@ def plan_in_walk(session: Session, plan: Plan) -> Plan:
     except WizardError:
         return plan
     if made.blockers:
-        return plan
+        return replace(plan, blockers=made.blockers)
     return _of_one_server(made, plan)
 
 

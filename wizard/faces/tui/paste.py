@@ -17,7 +17,7 @@ from wizard.faces.tui import text
 from wizard.faces.tui.dialogs import Dialog
 from wizard.faces.tui.text import ACCENT, BAD, DIM, OK, TEXT, WARN, Part, content, one_width
 from wizard.faces.tui.widgets import Panel, PushButton, glyphs_of
-from wizard.i18n import N_, _, listed, sentences, stopped
+from wizard.i18n import N_, _, listed, sentence, sentences, stopped
 from wizard.plan_types import VISIBLE_DEVICES
 from wizard.session import SECRET_ENV, Layer, Value, expand
 from wizard.steps import QUESTIONS, set_answer
@@ -197,7 +197,7 @@ class PasteDialog(Dialog[Pasted]):
                 parts.append((f"\n{glyphs.bullet} {problem.flag}  ", ACCENT))
                 kind = stopped(kind_words(problem.kind))
                 parts.append((kind, WARN))
-                parts.append((sentences(kind, problem.message)[len(kind) :], TEXT))
+                parts.append((sentences(kind, sentence(problem.message))[len(kind) :], TEXT))
                 if problem.replacement and problem.replacement not in problem.message:
                     parts.append(("  " + _("Instead: {flag}").format(flag=problem.replacement), OK))
             if verdict.changed:

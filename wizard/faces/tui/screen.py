@@ -30,6 +30,7 @@ from wizard.faces.tui.views import (
     MoveView,
     ReviewView,
     StepView,
+    WhereView,
     short_path,
     state_word,
     view_for,
@@ -44,7 +45,7 @@ from wizard.session import Answers, Layer, Session, expand, holds_command, looks
 if TYPE_CHECKING:
     from wizard.faces.tui.paste import Pasted
     from wizard.faces.tui.work import Wizard
-    from wizard.plan_types import Plan
+    from wizard.plan_types import Notice, Plan
 
 SETTLE_S = 0.09  # so long after the last key press is planned anew
 
@@ -159,6 +160,7 @@ class WalkScreen(Screen[None]):
         self._paged_out: Widget | None = None  # what lost the focus when it was paged out of view
         self._written_answers: Answers | None = None  # those that the written files were made from
         self._unfit_taken: str | None = None  # a model that does not fit, and was gone on with knowingly
+        self._nowhere_told: list[Notice] = []  # why an answer to where it runs cannot be, that was shown once
 
     # -- composing --------------------------------------------------------------------------------------------
 
@@ -506,7 +508,7 @@ class WalkScreen(Screen[None]):
             self.commit()
             await self._review_next(view)
             return
-        if not self.commit() or self._offer_copy(view) or self._unfit(view):
+        if not self.commit() or self._offer_copy(view) or self._unfit(view) or self._nowhere(view):
             return
         follower = self.walk.neighbour(+1)
         if follower is not None:
@@ -573,6 +575,19 @@ class WalkScreen(Screen[None]):
             self.call_later(self.action_next)
 
         ways.offer(self, go_on=go_on)
+        return True
+
+    def _nowhere(self, view: StepView | None) -> bool:
+        """On the way from the step that asks where it runs, with an answer that cannot be: that is shown once before it
+        is gone on from."""
+        if not isinstance(view, WhereView) or self.walk.plan is None:
+            return False
+        wrong = view.wrong(self.walk.plan)
+        if not wrong or wrong == self._nowhere_told:
+            return False
+        self._nowhere_told = wrong
+        view.scroll_to_widget(view.query_one("#where-wrong"), animate=False)
+        self._hint(_("This cannot be done as answered. Enter goes on all the same; the review says what stands in the way."))
         return True
 
     def action_ways(self) -> None:

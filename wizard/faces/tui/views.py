@@ -24,6 +24,7 @@ from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, To
 from wizard.i18n import N_, _, clauses, listed, ngettext, sentences
 from wizard.models.move_place import about_seconds
 from wizard.models.words import origin_words, quant_words
+from wizard.plan_types import WAY_IMPOSSIBLE
 from wizard.program import spelt
 from wizard.session import THIS_MACHINE
 from wizard.steps import Step, nothing_runs_here
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from wizard.facts import ProbeRun
     from wizard.models.info import FoundModel
     from wizard.plan_types import Choice as PlanChoice
-    from wizard.plan_types import FlagRow, Plan
+    from wizard.plan_types import FlagRow, Notice, Plan
     from wizard.plan_types import Step as TypeNext
 
 
@@ -677,6 +678,7 @@ class WhereView(StepView):
         self._priced: Plan | None = None
 
     def below(self) -> Iterator[Widget]:
+        yield Panel(id="where-wrong", classes="block")
         yield Panel(id="where-ways", classes="block")
 
     def show(self, walk: Walk) -> None:
@@ -684,11 +686,18 @@ class WhereView(StepView):
         if not self.display or walk.plan is None or walk.plan is self._priced:
             return  # made ahead, it is priced once someone comes here
         self._priced = plan = walk.plan
+        wrong = self.wrong(plan)
+        self.query_one("#where-wrong", Panel).put(text.problems(wrong, glyphs_of(self), self.room()))
+        self.query_one("#where-wrong").display = bool(wrong)
         self.query_one("#where-ways", Panel).put(Content.styled(_("Working out what each way costs") + glyphs_of(self).ellipsis, DIM))
         self.run_worker(lambda: self._price(plan), thread=True, exclusive=True, group="ways")
 
     def stands(self, walk: Walk) -> bool:
         return super().stands(walk) and (not self.display or self._priced is walk.plan)
+
+    def wrong(self, plan: Plan) -> list[Notice]:
+        """Why it cannot run where, or in as many servers as, was answered."""
+        return [b for b in plan.blockers if b.code == WAY_IMPOSSIBLE]
 
     def _price(self, plan: Plan) -> None:
         from wizard.errors import WizardError

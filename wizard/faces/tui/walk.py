@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from wizard.facts import Severity
 from wizard.i18n import _
 from wizard.models.move_place import own_name, place_in
+from wizard.plan_types import WAY_IMPOSSIBLE
 from wizard.session import Answers, Layer, Secrets, Session, Value, expand, look_at_adapters
 from wizard.steps import (
     MACHINE,
@@ -248,6 +249,8 @@ class Walk:
             return bool(plan.blockers)
         if step.id == "where" and str(plan.value("run_on", "this")).startswith("nodes-"):
             return not plan.value("nodes_file")
+        if step.id == "where" and any(b.code == WAY_IMPOSSIBLE for b in plan.blockers):
+            return True
         questions = asked(step, plan)
         if any(q.secret and self.misses_secret(q.key) for q in questions):
             return True

@@ -527,10 +527,12 @@ class Chooser(Rows):
                     against = _("Against: {text}").format(text=choice.against)
                     lines += wrapped(against, width, indent, BAD if choice.disabled else WARN)
                 return lines
-            parts.append((pad(choice.label, label_width), style))
+            badge = "  " + _("recommended") if choice.recommended else ""
+            # Where the column of labels leaves no room for it, the badge comes closer.
+            parts.append((pad(choice.label, min(label_width, width - content(parts).cell_length - cell_len(badge))), style))
             note, note_style = (choice.against, WARN) if choice.against else (choice.note, DIM)
-            if choice.recommended:
-                parts.append(("  " + _("recommended"), OK))
+            if badge:
+                parts.append((badge, OK))
             room = width - content(parts).cell_length - 2 - 4  # 4: the mark of rows out of sight
             if note and room >= 16:
                 parts.append(("  " + shorten(note, room, glyphs.ellipsis), note_style))
