@@ -1,8 +1,8 @@
 """How long the full-screen walk is busy with each key press of a whole walk, until what it does is drawn.
 
 ``python -m benchmarks.keys [--limit-ms 50] [--machine NAME] [--size 80x24 ...]``: walks to the last step by Enter, back
-by Esc, and there again, with arrows, Tab and typing in each step, at the pace of a quick reader; exit 1 when one key
-press in a hundred takes longer than the limit. Only the time of this program's own thread counts, so that what else
+by Esc, and there again, with arrows, Tab and typing in each step, at the pace of a quick reader; exit 1 when a key
+press takes longer than the limit. Only the time of this program's own thread counts, so that what else
 runs on the machine does not; drawing is to a terminal that takes everything at once.
 """
 
@@ -101,9 +101,9 @@ def main(argv: list[str] | None = None) -> int:
         times = [seconds * 1000 for seconds, _key, _step in taken]
         worst = max(taken)
         p99 = percentile(times, 0.99)
-        slow += p99 > args.limit_ms
+        slow += worst[0] * 1000 > args.limit_ms
         print(
-            f"{size:<10}{len(times):>6}{statistics.median(times):>7.1f} ms{percentile(times, 0.95):>7.1f} ms{p99:>7.1f} ms{p99 / args.limit_ms:>9.2f}x"
+            f"{size:<10}{len(times):>6}{statistics.median(times):>7.1f} ms{percentile(times, 0.95):>7.1f} ms{p99:>7.1f} ms{worst[0] * 1000 / args.limit_ms:>9.2f}x"
             f"{worst[0] * 1000:>7.1f} ms  ({worst[1]} in {worst[2]})"
         )
     return 1 if slow else 0

@@ -84,14 +84,14 @@ def start(wizard: Wizard, view: MoveView) -> None:
 
 def tell_of_stopped(wizard: Wizard) -> None:
     """Say once that a copy of the plan's model was stopped in an earlier walk."""
-    from wizard.models.move import stopped_at
-
     plan = wizard.walk.plan
     if plan is None or plan.move is None or not plan.move.wanted or plan.machine.name not in (THIS_MACHINE, ""):
         return
     job = (plan.move.source, plan.move.destination)
     if job == wizard.told_stopped:
         return
+    from wizard.models.move import stopped_at  # not for those who have nothing to copy: it takes longer than a key press may
+
     wizard.told_stopped = job
     view = _view(wizard)
     there = None if view is not None and view.job == job and view.state != "idle" else stopped_at(*job)
