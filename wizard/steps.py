@@ -317,7 +317,9 @@ def _check_namespace(plan: Plan, value: str) -> str | None:
 GIB = 1 << 30
 # A .wslconfig may give WSL2 far less than half of the memory; more than so many times its share is no such machine.
 MOST_TIMES_WSL = 64
-IMAGE_NAME = r"\w[\w./:@-]*"
+# [registry[:port]/]path[:tag][@digest], as Docker reads it: https://github.com/distribution/reference
+_PART = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+IMAGE_NAME = rf"(?:[A-Za-z0-9.-]+(?::\d+)?/)?{_PART}(?:/{_PART})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@[A-Za-z0-9+._-]+:[0-9a-fA-F]{{32,}})?"
 
 # Where a server can run; what is written for each is the cluster room's.
 RUN_ON: tuple[tuple[str, str, str], ...] = (

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
+from textual import events
+
 from tests.faces.tui_play import app_on, at, ready, said, screen_text, shows, until
+from wizard.faces.tui.diagnosis import DiagnoseScreen
 from wizard.faces.tui.dialogs import Ask
+from wizard.faces.tui.paste import PasteDialog
 from wizard.faces.tui.views import ReviewView
-from wizard.session import Answers
+from wizard.faces.tui.widgets import LineInput
+from wizard.session import Answers, Layer
+from wizard.steps import IMAGE_NAME
 
 DESKTOP = "wsl2-rtx4090-desktop"
 
@@ -56,3 +64,62 @@ async def test_the_badge_of_a_row_is_not_cut(tmp_path: Path) -> None:
         await ready(app, pilot)
         assert "This machine" in screen_text(app)
         assert any("This machine" in line and "recommended" in line for line in screen_text(app).splitlines())
+
+
+async def test_an_emptied_field_stays_empty_for_what_is_typed_next(tmp_path: Path) -> None:
+    app = app_on(DESKTOP, tmp_path / "out")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "runtime")
+        field = app.walk_screen.view.field_of("image")  # type: ignore[union-attr]
+        assert field is not None
+        control = field.control
+        assert isinstance(control, LineInput)
+        official = control.value
+        field.focus_control()
+        await pilot.press("end", "ctrl+u")
+        await ready(app, pilot)
+        assert control.value == ""
+        await pilot.press(*"my/img:v1")
+        await ready(app, pilot)
+        assert app.walk.answers.get("image") == ("my/img:v1", Layer.USER)
+        await pilot.press("end", "ctrl+u")
+        await ready(app, pilot)
+        await pilot.press("tab")
+        await until(pilot, lambda: control.value == official)
+        assert app.walk.answers.get("image") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("vllm/vllm-openai:v0.33.0", True), ("registry.example:5000/team/vllm:nightly", True), ("vllm", True), ("ghcr.io/a/b@sha256:" + "0" * 64, True),
+        ("vllm/vllm-openai:v0.33.0my/img:v1", False), ("vllm/vllm-openai:v0.33.0vllm/vllm-openai:v0.20.0", False), ("Vllm/Image:v1", False), ("a//b", False), ("a:", False),
+    ],
+)  # fmt: skip
+def test_an_image_is_read_as_docker_reads_it(name: str, right: bool) -> None:
+    assert bool(re.fullmatch(IMAGE_NAME, name)) is right
+
+
+@pytest.mark.parametrize(
+    ("pasted", "kind"),
+    [
+        ("--gpu-memory-utilization 0.6 --swap-space 4", PasteDialog),
+        ("It fails so:\rERROR 11-30 10:00:00 [core.py:1] EngineCore failed to start.\rtorch.OutOfMemoryError: CUDA out of memory.", DiagnoseScreen),
+    ],
+)
+async def test_what_is_pasted_is_read_as_what_it_is(pasted: str, kind: type) -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "machine")
+        app.walk_screen.post_message(events.Paste(pasted))
+        await until(pilot, lambda: isinstance(app.screen, kind))
+        if kind is DiagnoseScreen:
+            await shows(app, pilot, "CUDA out of memory")
+
+
+async def test_what_is_nothing_of_the_kind_is_said_to_be(tmp_path: Path) -> None:
+    app = app_on(DESKTOP, tmp_path / "out")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "machine")
+        app.walk_screen.post_message(events.Paste("hello there"))
+        await until(pilot, lambda: "is no command" in said(app))

@@ -348,12 +348,13 @@ class DiagnoseScreen(WholeScreen):
 .whole-body > * { height: auto; }
 """
 
-    def __init__(self, wizard: Wizard, path: str | None = None, alone: bool = False) -> None:
-        """``path``: read this file at once. ``alone``: Esc leaves the program, until a fix was taken into the plan."""
+    def __init__(self, wizard: Wizard, path: str | None = None, alone: bool = False, given: str = "") -> None:
+        """``path``: read this file at once; ``given``: this text. ``alone``: Esc leaves the program, until a fix was
+        taken into the plan."""
         super().__init__(wizard)
         self.alone = alone
         self.title_text = _("A start that failed")
-        self.path = path or None
+        self.path, self.given = path or None, given
         self.reading: Reading | None = None
         self.at = 0  # the finding that is shown
         self._ticker: Timer | None = None
@@ -389,6 +390,9 @@ class DiagnoseScreen(WholeScreen):
         if self.path is not None:
             self.query_one("#log-path", LineInput).set_text(self.path)
             self.read(Reading(self.path))
+        elif self.given:
+            self.query_one("#log-text", CommandArea).take(self.given)
+            self.ask_and_read()
         else:
             self.draw()
             self.query_one("#log-path").focus()
@@ -809,7 +813,7 @@ def _fix_drawer(number: int, fix: Fix, usable: bool, screen: Widget) -> Any:
     return draw
 
 
-def open_screen(wizard: Wizard, path: str | None = None, alone: bool = False) -> None:
+def open_screen(wizard: Wizard, path: str | None = None, alone: bool = False, given: str = "") -> None:
     """Open the diagnosis over the walk; ``alone``: the walk was not asked for."""
-    wizard.app.push_screen(DiagnoseScreen(wizard, path, alone))
+    wizard.app.push_screen(DiagnoseScreen(wizard, path, alone, given))
 

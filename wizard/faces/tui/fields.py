@@ -179,6 +179,8 @@ class Field(Widget):
         self.refresh()
 
     def on_descendant_blur(self) -> None:
+        if isinstance(self.control, LineInput) and not self.control.value and self.question.optional and not self.question.secret:
+            self.put(self.shown)  # left empty: the value in force stands there again
         self.refresh()
 
     def render(self) -> RenderResult:

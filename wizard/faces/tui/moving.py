@@ -90,7 +90,8 @@ def tell_of_stopped(wizard: Wizard) -> None:
     job = (plan.move.source, plan.move.destination)
     if job == wizard.told_stopped:
         return
-    from wizard.models.move import stopped_at  # not for those who have nothing to copy: it takes longer than a key press may
+    # Not for those who have nothing to copy: to load it takes longer than a key press may.
+    from wizard.models.move import stopped_at
 
     wizard.told_stopped = job
     view = _view(wizard)

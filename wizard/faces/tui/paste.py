@@ -15,7 +15,7 @@ from textual.widgets import TextArea
 from wizard.errors import BadInput
 from wizard.faces.tui import text
 from wizard.faces.tui.dialogs import Dialog
-from wizard.faces.tui.text import ACCENT, BAD, DIM, OK, TEXT, WARN, Part, content, one_width
+from wizard.faces.tui.text import ACCENT, BAD, DIM, OK, TEXT, WARN, Part, content, one_width, with_newlines
 from wizard.faces.tui.widgets import Panel, PushButton, glyphs_of
 from wizard.i18n import N_, _, listed, sentence, sentences, stopped
 from wizard.plan_types import VISIBLE_DEVICES
@@ -52,11 +52,6 @@ class Pasted:
     removed: tuple[LeftOut, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     docker: tuple[str, ...] = ()
-
-
-def with_newlines(given: str) -> str:
-    """What a terminal gives as a paste: its line ends come as carriage returns, which a shell would not take for ends."""
-    return given.replace("\r\n", "\n").replace("\r", "\n")
 
 
 class PasteArea(TextArea):

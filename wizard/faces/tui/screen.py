@@ -427,15 +427,18 @@ class WalkScreen(Screen[None]):
         if not edited:
             return
         for item in edited:
-            self._take(item)
+            self._take(item, typing=True)
         view = self.view
         if isinstance(view, ReviewView):
             self._refresh_changes(view)
         self.show()
         self._files_later()
 
-    def _take(self, item: Field) -> bool:
-        """Read one field into the answers. False when what stands in it cannot be taken (said beside it)."""
+    def _take(self, item: Field, typing: bool = False) -> bool:
+        """Read one field into the answers. False when what stands in it cannot be taken (said beside it).
+
+        ``typing``: a field that was emptied stays so while it has the focus, for what is typed into it next.
+        """
         walk, plan = self.walk, self.walk.plan
         if plan is None or not item.display:
             return True
@@ -460,7 +463,10 @@ class WalkScreen(Screen[None]):
         else:
             walk.answer(key, reading.value)
         assert walk.plan is not None
-        item.put(walk.plan.value(key))
+        if typing and reading.empty and item.control.has_focus:
+            item.shown = walk.plan.value(key)
+        else:
+            item.put(walk.plan.value(key))
         return True
 
     def commit(self) -> bool:
@@ -760,10 +766,15 @@ class WalkScreen(Screen[None]):
             self.wizard.move_button(name.removeprefix("move-"))
 
     def on_paste(self, event: events.Paste) -> None:
-        """Pasted where nothing can be typed: a command is read all the same."""
-        if holds_command(event.text):
-            event.stop()
-            self.open_paste(event.text)
+        """Pasted where nothing can be typed: a command, options alone or a log are read all the same."""
+        event.stop()
+        given = text.with_newlines(event.text).strip()
+        if holds_command(given) or given.startswith("-"):
+            self.open_paste(given)
+        elif "\n" in given:
+            self.wizard.open_screen("diagnose", given=given)
+        elif given:
+            self._hint(_("What was pasted is no command that starts a server, and no log. F3 on the first step opens a log."))
 
     def on_rows_moved(self, event: Rows.Moved) -> None:
         event.stop()

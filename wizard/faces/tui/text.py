@@ -37,6 +37,11 @@ PLAIN = ""
 _SELECTORS = dict.fromkeys((0xFE0E, 0xFE0F))
 
 
+def with_newlines(given: str) -> str:
+    """What a terminal gives as a paste: its line ends come as carriage returns, which a shell would not take for ends."""
+    return given.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def one_width(text: str) -> str:
     """``text`` without variation selectors: terminals do not agree how wide a character before one is, and a frame
     beside it would be shifted."""

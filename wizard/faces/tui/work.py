@@ -476,9 +476,9 @@ class Wizard:
         plan = self.walk.plan
         return self.host_name == "" and self.host.platform != "win32" and plan is not None and plan.can_serve and plan.value("run_on", "this") == "this"
 
-    def open_screen(self, name: str, path: str | None = None, *, alone: bool = False) -> None:
+    def open_screen(self, name: str, path: str | None = None, *, alone: bool = False, given: str = "") -> None:
         """Open the screen of the launch ("start"), or that of a log ("diagnose"); ``alone``: it is what was asked
-        for on the command line, and leaving it leaves the program."""
+        for on the command line, and leaving it leaves the program; ``given``: the log's text, where it was pasted."""
         if name == "start":
             from wizard.faces.tui.launching import press_start
 
@@ -486,7 +486,7 @@ class Wizard:
         else:
             from wizard.faces.tui.diagnosis import open_screen
 
-            open_screen(self, path, alone)
+            open_screen(self, path, alone, given)
 
     def interrupted(self) -> bool:
         """Ctrl-C; True when it meant the server."""
