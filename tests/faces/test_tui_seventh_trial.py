@@ -9,9 +9,11 @@ import pytest
 from textual import events
 
 from tests.faces.tui_play import app_on, at, ready, said, screen_text, shows, until
+from wizard.check.commands import check_text
 from wizard.faces.tui.diagnosis import DiagnoseScreen
 from wizard.faces.tui.dialogs import Ask
-from wizard.faces.tui.paste import PasteDialog
+from wizard.faces.tui.panes import plan_pane
+from wizard.faces.tui.paste import PasteDialog, pasted
 from wizard.faces.tui.views import ReviewView
 from wizard.faces.tui.widgets import LineInput
 from wizard.session import Answers, Layer
@@ -101,17 +103,17 @@ def test_an_image_is_read_as_docker_reads_it(name: str, right: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pasted", "kind"),
+    ("given", "kind"),
     [
         ("--gpu-memory-utilization 0.6 --swap-space 4", PasteDialog),
         ("It fails so:\rERROR 11-30 10:00:00 [core.py:1] EngineCore failed to start.\rtorch.OutOfMemoryError: CUDA out of memory.", DiagnoseScreen),
     ],
 )
-async def test_what_is_pasted_is_read_as_what_it_is(pasted: str, kind: type) -> None:
+async def test_what_is_pasted_is_read_as_what_it_is(given: str, kind: type) -> None:
     app = app_on(DESKTOP, "/home/user/vllm")
     async with app.run_test(size=(80, 24)) as pilot:
         await at(app, pilot, "machine")
-        app.walk_screen.post_message(events.Paste(pasted))
+        app.walk_screen.post_message(events.Paste(given))
         await until(pilot, lambda: isinstance(app.screen, kind))
         if kind is DiagnoseScreen:
             await shows(app, pilot, "CUDA out of memory")
@@ -123,3 +125,23 @@ async def test_what_is_nothing_of_the_kind_is_said_to_be(tmp_path: Path) -> None
         await at(app, pilot, "machine")
         app.walk_screen.post_message(events.Paste("hello there"))
         await until(pilot, lambda: "is no command" in said(app))
+
+
+async def test_what_is_taken_over_at_once_is_marked_as_one_change_and_no_longer_than_it_is_the_last(tmp_path: Path) -> None:
+    app = app_on(DESKTOP, tmp_path / "out")
+    async with app.run_test(size=(160, 50)) as pilot:
+        await at(app, pilot, "flags")
+        walk = app.walk
+        given = pasted(check_text("vllm serve m --max-model-len 4096 --max-num-seqs 3 --trust-remote-code --disable-uvloop --swap-space 4", "x", "0.33.0").verdicts[0])
+        app.walk_screen._take_pasted(given, None, "")
+        await ready(app, pilot)
+        assert walk.plan is not None
+        shown = plan_pane(walk, app.walk_screen.wizard.glyphs, 60, []).plain
+        assert all(f"+ --{line}" in shown for line in ("max-model-len 4096", "max-num-seqs 3", "trust-remote-code"))
+        assert {"--disable-uvloop", "--swap-space"} <= {item.name for item in given.removed}
+        await pilot.press("escape")
+        walk.answer("access", "network")
+        walk.answer("out_dir", str(tmp_path / "elsewhere"))
+        shown = plan_pane(walk, app.walk_screen.wizard.glyphs, 60, []).plain
+        assert "your last change" not in shown
+        assert "+ --" not in shown

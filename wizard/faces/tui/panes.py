@@ -101,7 +101,8 @@ def plan_pane(walk: Walk, glyphs: Glyphs, width: int, files: Sequence[tuple[str,
     if plan.fit is not None:
         blocks.append(join([heading(memory_heading(plan), memory_total(plan), width), text.memory_bar(plan, glyphs, width)]))
     if plan.argv:
-        marked = walk.before is not None and text.command_lines(walk.before.argv)[:1] == text.command_lines(plan.argv)[:1]
+        before = walk.before.argv if walk.before is not None else plan.argv
+        marked = before != plan.argv and text.command_lines(before)[:1] == text.command_lines(plan.argv)[:1]
         blocks.append(join([heading(_("Command"), _("+ - your last change") if marked else "", width), command(walk, width)]))
     if files:
         blocks.append(join([heading(_("Files"), "", width), file_list(files, glyphs)]))

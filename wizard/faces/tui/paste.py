@@ -208,7 +208,11 @@ def pasted(verdict: Any) -> Pasted:
     from wizard.check.commands import kind_words
 
     kept = {p.partition("=")[0] for p in verdict.argv}
-    removed = [LeftOut(p.flag, kind_words(p.kind)) for p in verdict.problems if p.kind == "removed" and p.flag not in kept]
+    removed = []
+    for problem in verdict.problems:
+        if problem.kind in ("removed", "never_existed", "not_yet") and problem.flag not in kept:
+            instead = _("Instead: {flag}").format(flag=problem.replacement) if problem.replacement else ""
+            removed.append(LeftOut(problem.flag, sentences(stopped(kind_words(problem.kind)), instead) if instead else kind_words(problem.kind)))
     docker = tuple(w.text for w in verdict.command.docker)
     model = on_host(verdict.model, docker) if verdict.model is not None else None
     return Pasted(tuple(verdict.argv), model, tuple(removed), dict(verdict.env), docker)

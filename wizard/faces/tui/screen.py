@@ -426,8 +426,9 @@ class WalkScreen(Screen[None]):
         edited, self._edited = self._edited, set()
         if not edited:
             return
-        for item in edited:
-            self._take(item, typing=True)
+        with self.walk.together():
+            for item in edited:
+                self._take(item, typing=True)
         view = self.view
         if isinstance(view, ReviewView):
             self._refresh_changes(view)
@@ -475,9 +476,10 @@ class WalkScreen(Screen[None]):
         if view is None:
             return True
         wrong: Field | None = None
-        for item in view.fields():
-            if not self._take(item) and wrong is None:
-                wrong = item
+        with self.walk.together():
+            for item in view.fields():
+                if not self._take(item) and wrong is None:
+                    wrong = item
         self._edited.clear()
         if self.walk.plan is not planned or wrong is not None:
             self.show()
@@ -901,8 +903,9 @@ class WalkScreen(Screen[None]):
         answers, left = answers_of(self.walk.plan, command.argv)
         around, more = answers_around(self.walk.plan, command)
         answers, left = {**answers, **around}, [*left, *more]
-        for key, value in answers.items():
-            self.walk.answer(key, value)
+        with self.walk.together():
+            for key, value in answers.items():
+                self.walk.answer(key, value)
         if model is not None and trouble:
             stays = _("The model stays {name}.").format(name=self.walk.plan.value("model") or "-")
             left.insert(0, LeftOut(model, sentences(trouble, stays)))

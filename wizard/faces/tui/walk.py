@@ -6,7 +6,8 @@ is not kept, so that walking through by Enter alone writes the same files as ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ class Walk:
     secrets_missing: frozenset[str] = frozenset()  # names of those given in an earlier walk, which keeps none
     session: Session | None = None
     plan: Plan | None = None
-    before: Plan | None = None  # the plan before the last change that changed something
+    before: Plan | None = None  # the plan before the last change
     step_id: str = MACHINE.id
     visited: set[str] = field(default_factory=set)
     written: bool = False  # the files, in this walk
@@ -70,9 +71,17 @@ class Walk:
             return
         self.session = look_at_adapters(self.session)
         new = self._plan(self.session)
-        if self.plan is not None and new.argv != self.plan.argv:
+        if self.plan is not None and (new.argv != self.plan.argv or new.session.answers != self.plan.session.answers):
             self.before = self.plan
         self.plan = new
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is answered within it is one change."""
+        first = self.plan
+        yield
+        if self.plan is not first:
+            self.before = first
 
     def _plan(self, session: Session) -> Plan:
         if self.planner is None:

@@ -104,9 +104,10 @@ def take(screen: WalkScreen, way: WayOut) -> None:
             screen.notify(trouble or _("This no longer applies."), severity="warning", timeout=5)
             return
         held = walk.answers.user
-        for key, value in session.answers.user.items():
-            if key != "model" and held.get(key) != value:  # each answer that is given is planned anew
-                walk.answer(key, value)
+        with walk.together():
+            for key, value in session.answers.user.items():
+                if key != "model" and held.get(key) != value:  # each answer that is given is planned anew
+                    walk.answer(key, value)
         screen.plan_changed()
 
     if model is not None:
