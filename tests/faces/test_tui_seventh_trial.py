@@ -6,7 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.segment import Segment
 from textual import events
+from textual.strip import Strip
 
 from tests.faces.tui_play import app_on, at, ready, said, screen_text, shows, until
 from wizard.check.commands import check_text
@@ -14,6 +19,7 @@ from wizard.faces.tui.diagnosis import DiagnoseScreen
 from wizard.faces.tui.dialogs import Ask
 from wizard.faces.tui.panes import plan_pane
 from wizard.faces.tui.paste import PasteDialog, pasted
+from wizard.faces.tui.toast import WholeToast, whole
 from wizard.faces.tui.views import ReviewView
 from wizard.faces.tui.widgets import LineInput
 from wizard.session import Answers, Layer
@@ -103,17 +109,17 @@ def test_an_image_is_read_as_docker_reads_it(name: str, right: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kind"),
+    ("text", "kind"),
     [
         ("--gpu-memory-utilization 0.6 --swap-space 4", PasteDialog),
         ("It fails so:\rERROR 11-30 10:00:00 [core.py:1] EngineCore failed to start.\rtorch.OutOfMemoryError: CUDA out of memory.", DiagnoseScreen),
     ],
 )
-async def test_what_is_pasted_is_read_as_what_it_is(given: str, kind: type) -> None:
+async def test_what_is_pasted_is_read_as_what_it_is(text: str, kind: type) -> None:
     app = app_on(DESKTOP, "/home/user/vllm")
     async with app.run_test(size=(80, 24)) as pilot:
         await at(app, pilot, "machine")
-        app.walk_screen.post_message(events.Paste(given))
+        app.walk_screen.post_message(events.Paste(text))
         await until(pilot, lambda: isinstance(app.screen, kind))
         if kind is DiagnoseScreen:
             await shows(app, pilot, "CUDA out of memory")
@@ -145,3 +151,32 @@ async def test_what_is_taken_over_at_once_is_marked_as_one_change_and_no_longer_
         shown = plan_pane(walk, app.walk_screen.wizard.glyphs, 60, []).plain
         assert "your last change" not in shown
         assert "+ --" not in shown
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 36)])
+async def test_no_character_of_a_toast_is_lost_over_the_edges_below_it(size: tuple[int, int]) -> None:
+    message = "模型已复制并校验。模型位于慢速盘上，从那里读取需要几分钟；下一步选择版本。"
+    app = app_on("wsl2-rtx3060-model-on-d", "/home/user/vllm")
+    async with app.run_test(size=size, notifications=True) as pilot:
+        for step in ("move", "flags"):
+            await at(app, pilot, step)
+            for shift in ("", "a"):  # at each parity of columns
+                app.clear_notifications()
+                app.notify(shift + message, timeout=60)
+                await until(pilot, lambda: len(app.screen.query(WholeToast)) == 1)
+                await pilot.pause(0.2)
+                region = app.screen.query_one(WholeToast).region
+                lines = ["".join(segment.text for segment in strip.crop(region.x, region.right)) for strip in app.screen._compositor.render_strips()]
+                shown = "".join("".join(lines[region.y : region.bottom]).split())
+                assert shift + message in shown.replace("▌", ""), shown
+
+
+@given(st.text(alphabet="ab 模型验，", max_size=30), st.sets(st.integers(0, 60), max_size=4))
+def test_wide_characters_are_set_beside_an_edge(text: str, edges: set[int]) -> None:
+    width = cell_len(text) + 4
+    line = Strip([Segment(text), Segment("    ")])
+    moved = whole(line, edges)
+    assert moved.cell_length == width
+    pieces = moved.divide([*sorted(e for e in edges if e < width), width])
+    kept = "".join(s.text for piece in pieces for s in piece)
+    assert [c for c in kept if c != " "] == [c for c in text if c != " "]

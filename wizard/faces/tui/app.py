@@ -21,7 +21,7 @@ from textual.scrollbar import ScrollBar
 from textual.widgets import Static
 
 from wizard.errors import BadInput, WizardError
-from wizard.faces.tui import look
+from wizard.faces.tui import look, toast
 from wizard.i18n import _, sentences, set_language
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class WizardApp(App[None]):
         super().__init__()
         self.animation_level = "none"
         ScrollBar.renderer = look.WholeCells
+        toast.install()
         for each in look.THEMES:
             self.register_theme(each)
         self.theme = theme

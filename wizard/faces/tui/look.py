@@ -421,6 +421,11 @@ Dialog.-full #body { height: 1fr; }
 
 /* What is told for a moment covers no buttons, neither those of a step nor those of a box in the middle. */
 ToastRack { dock: top; align: right top; margin-top: 1; margin-bottom: 0; }
+/* With three zones a toast stands within the plan's: what is asked stays in view. */
+WalkScreen Toast { width: 29; max-width: 29; padding: 1; }
+WalkScreen.-wide Toast { width: 40; max-width: 40; }
+WalkScreen.-huge Toast { width: 54; max-width: 54; }
+WalkScreen.-narrow Toast, WalkScreen.-written Toast { width: 60; max-width: 50%; padding: 1 5 1 1; }
 
 #too-small { layer: over; dock: top; width: 100%; height: 100%; display: none; align: center middle; content-align: center middle; background: $background; }
 .-tiny #too-small { display: block; }

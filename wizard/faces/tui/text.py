@@ -111,12 +111,19 @@ def clip_left(text: str, width: int, ellipsis: str = "…") -> str:
     return ellipsis + text
 
 
+_BILLIONS = re.compile(r"(?<![A-Za-z0-9.])\d+(?:\.\d+)?[Bb](?:-A\d+(?:\.\d+)?[Bb])?(?![A-Za-z0-9])")
+
+
 def clip_middle(text: str, width: int, ellipsis: str = "…") -> str:
-    """The same, keeping both ends: for model names, whose end tells variants apart."""
+    """The same, keeping both ends: for model names, whose end tells variants apart; how many billions of parameters
+    it has is kept as well where there is room."""
     text = one_width(text)
     if cell_len(text) <= width or width < 8:
         return clip(text, width, ellipsis)
     room = (width - 1) * 2 // 5
+    size = _BILLIONS.search(text)
+    if size is not None and width - 1 - room < size.end() <= width - 4:
+        room = width - 1 - size.end()
     tail = text[-room:]
     while cell_len(tail) > room:
         tail = tail[1:]
