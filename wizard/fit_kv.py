@@ -185,7 +185,8 @@ def state_size(layer: KvLayer, request: FitRequest) -> int:
     if layer.state_kind not in TYPED_STATES:
         return size
     asked = ELEMENT_BYTES.get(request.mamba_ssm_cache_dtype)
-    # from 0.29 on there are kernels for gated delta nets in 16 bit, used where the option asks for it
+    # From 0.29 on 16 bit that the option asks for are left to layers named "linear_attention". Mamba's are named so for
+    # some models, by some releases of transformers (5.16.1, not 5.10.1): for all of them the smaller cache is told.
     kept = asked == 2 and layer.state_kind == "delta" and version_key(request.release) >= (0, 29)
     element = 4.0 if wide_states(request) and not kept else asked or layer.recurrent_bytes or 2.0
     return size + int((element - (layer.recurrent_bytes or 2.0)) * layer.recurrent)

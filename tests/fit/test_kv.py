@@ -100,6 +100,7 @@ def test_the_type_of_states_that_the_option_asks_for(name: str, release: str, ke
     narrow, wide = (cpu_tokens(name, OLD, release, mamba_ssm_cache_dtype=t) for t in ("bfloat16", "float32"))
     assert wide < narrow == cpu_tokens(name, OLD, release)
     assert cpu_tokens(name, AMX, release, mamba_ssm_cache_dtype="float32") == cpu_tokens(name, AMX, release) == wide
+    # 0.32.0 printed the narrow figure for the delta net; for "states" too, beside transformers 5.19
     assert cpu_tokens(name, AMX, release, mamba_ssm_cache_dtype="bfloat16") == (narrow if kept else wide)
 
 
