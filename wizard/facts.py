@@ -132,6 +132,11 @@ class Cpu:
     architecture: str  # platform.machine(): "x86_64", "aarch64"
     flags: frozenset[str] = frozenset()  # of the flags in /proc/cpuinfo those that matter: avx2 avx512f ...
 
+    @property
+    def known_flags(self) -> frozenset[str] | None:
+        """The flags; None where an x86 processor's could not be read. Another kind of processor has no AVX anyway."""
+        return self.flags if self.flags or self.architecture not in ("x86_64", "AMD64") else None
+
 
 @dataclass(frozen=True)
 class Memory:

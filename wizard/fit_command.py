@@ -207,6 +207,7 @@ def _request(args: argparse.Namespace, machine: Machine | None, notes: list[str]
         release=_release(args.release), gpu_total_bytes=total, gpu_free_bytes=free, gpu_name=name, compute_capability=cc, gpus=max(gpus, (args.tp or 1) * args.pp),
         tensor_parallel_size=args.tp or 1, pipeline_parallel_size=args.pp, gpu_memory_utilization=args.gpu_memory_utilization, kv_cache_dtype=args.kv_cache_dtype,
         max_model_len=parse_count("--max-model-len", args.max_model_len) if args.max_model_len else None, wsl=wsl, cpu=cpu, nvlink=nvlink,
+        cpu_flags=machine.cpu.known_flags if machine is not None else None,
     )  # fmt: skip
     return apply_settings(request, args.set, notes)
 
@@ -276,7 +277,7 @@ def _calibrate(args: argparse.Namespace, host: Host, machine: Machine | None) ->
     notes: list[str] = []
     if args.release is None and figures.release:
         args.release = figures.release
-    for key in ("max_num_seqs", "max_num_batched_tokens", "dtype", "quantization", "enforce_eager", "kv_cache_memory_bytes", "enable_prefix_caching", "block_size"):
+    for key in ("max_num_seqs", "max_num_batched_tokens", "dtype", "quantization", "enforce_eager", "kv_cache_memory_bytes", "enable_prefix_caching", "block_size", "mamba_ssm_cache_dtype"):
         value = figures.arguments.get(key)
         if isinstance(value, (int, str, float, bool)) and value is not None and not any(s.replace("-", "_").startswith(key + "=") for s in args.set):
             args.set = [*args.set, f"{key}={str(value).lower() if isinstance(value, bool) else value}"]

@@ -15,7 +15,7 @@ from typing import Any
 
 from wizard import fit_profile, fit_weights
 from wizard.fit_constants import GIB, LATENT_SINCE, MIB, constant, version_key
-from wizard.fit_kv import Pool, element_size, plan_pool
+from wizard.fit_kv import Pool, element_size, plan_pool, state_size, wide_states
 from wizard.fit_profile import Batch, Profile
 from wizard.fit_types import CPU_PROCESS_BYTES, Calibration, FitRequest, FitResult, Interval, Line
 from wizard.fit_weights import Stage
@@ -277,6 +277,11 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None, 
     if profile_follows and longest is not None and fit_profile.grows_with_context(info, request):
         longest = _longest(info, request, calibration, max(limit, max_len or 0))
     keeps_cache = pool is not None
+    if wide_states(request) and any(state_size(x, request) > state_size(x, replace(request, cpu=False)) for x in info.kv_layers):
+        if request.cpu_flags is None:
+            notes.append(_("the processor's instructions are not known: the model's states are counted in 32 bit, as vLLM keeps them on newer processors"))
+        else:
+            notes.append(_("on this processor vLLM keeps the model's states in 32 bit: fewer tokens fit"))
     _check_free(request, utilization, budget, problems, notes, fixed is not None)
     fits_best, fits_low = best > 0 and weights_known and not problems, best - margin > 0 and not problems
     if pool is not None and max_len:

@@ -165,6 +165,33 @@ def _state_blocks(request: FitRequest, kind: str) -> int:
     return (2 + exports if caching else 1) + request.num_speculative_tokens
 
 
+# From these releases on vLLM's CPU build keeps states in 32 bit where the processor has what its kernels for gated
+# delta nets use. It looks at nothing else, so states of Mamba are kept so too (vllm/platforms/cpu.py, "Reset SSM cache
+# type to float32"; not in 0.25.1, the one from 0.26.0 to 0.28.0, the other from 0.29.0 to 0.33.0, the newest read).
+WIDE_STATES_SINCE = (((0, 29), "avx512_bf16"), ((0, 26), "amx_tile"))
+TYPED_STATES = frozenset(("mamba", "mamba2", "delta"))  # whose type --mamba-ssm-cache-dtype sets; others have their own
+
+
+def wide_states(request: FitRequest) -> bool:
+    """Whether the processor makes vLLM keep states in 32 bit. One of which nothing is known is taken to."""
+    release = version_key(request.release)
+    flag = next((flag for since, flag in WIDE_STATES_SINCE if release >= since), None)
+    return request.cpu and flag is not None and (request.cpu_flags is None or flag in request.cpu_flags)
+
+
+def state_size(layer: KvLayer, request: FitRequest) -> int:
+    """Bytes of one layer's state of one sequence, before it is cut over GPUs."""
+    size = layer.state_bytes or 0
+    if layer.state_kind not in TYPED_STATES:
+        return size
+    asked = ELEMENT_BYTES.get(request.mamba_ssm_cache_dtype)
+    # From 0.29 on 16 bit that the option asks for are left to layers named "linear_attention". Mamba's are named so for
+    # some models, by some releases of transformers (5.16.1, not 5.10.1): for all of them the smaller cache is told.
+    kept = asked == 2 and layer.state_kind == "delta" and version_key(request.release) >= (0, 29)
+    element = 4.0 if wide_states(request) and not kept else asked or layer.recurrent_bytes or 2.0
+    return size + int((element - (layer.recurrent_bytes or 2.0)) * layer.recurrent)
+
+
 def plan_pool(
     layers: Sequence[KvLayer], *, request: FitRequest, batch: Batch, element: float, max_len: int | None, stage_layers: Sequence[KvLayer] | None = None
 ) -> Pool | None:  # fmt: skip
@@ -195,7 +222,7 @@ def plan_pool(
         return Pool(tuple(groups), max(1, int(page * held)), in_flight, by_concurrency, int(per_token * stage_share))
 
     if not attention:
-        page = max((x.state_bytes or 0) // tp for x in states)
+        page = max(state_size(x, request) // tp for x in states)
         count = sum(x.count for x in states)
         return pool([Group(LayerKind.LINEAR, count, max_len or 1, None, max(_state_blocks(request, x.state_kind) for x in states))], page, count, 0)
     packed = packed_latent(attention, request)
@@ -203,7 +230,7 @@ def plan_pool(
     per_token = sum(s * x.count for s, x in zip(sizes, attention, strict=True) if x.window is None)
     if states:
         # the attention block grows until its page holds a state; the state's page is padded to it
-        state = max((x.state_bytes or 0) // tp for x in states)
+        state = max(state_size(x, request) // tp for x in states)
         need = -(-state // max(1, int(max(sizes))))
         block = max(block, -(-need // block) * block)
     kinds: dict[tuple[LayerKind, int | None, float], int] = {}

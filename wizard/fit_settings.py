@@ -68,7 +68,7 @@ _INTEGERS = {
     "tensor_parallel_size": "tensor_parallel_size", "pipeline_parallel_size": "pipeline_parallel_size", "data_parallel_size": "data_parallel_size",
     "kv_cache_memory_bytes": "kv_cache_memory_bytes", "kv_cache_memory": "kv_cache_memory_bytes", "block_size": "block_size", "max_loras": "lora_slots",
 }  # fmt: skip
-_TEXTS = {"dtype": "dtype", "kv_cache_dtype": "kv_cache_dtype", "quantization": "quantization"}
+_TEXTS = {"dtype": "dtype", "kv_cache_dtype": "kv_cache_dtype", "mamba_ssm_cache_dtype": "mamba_ssm_cache_dtype", "quantization": "quantization"}
 _SWITCHES = {
     "enforce_eager": "enforce_eager", "skip_mm_profiling": "skip_mm_profiling", "language_model_only": "language_model_only",
     "enable_expert_parallel": "expert_parallel", "enable_prefix_caching": "enable_prefix_caching",

@@ -43,6 +43,7 @@ class FitRequest:
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     kv_cache_dtype: str = "auto"
+    mamba_ssm_cache_dtype: str = "auto"
     dtype: str = "auto"
     quantization: str | None = None  # on-the-fly, e.g. "fp8"
     enforce_eager: bool = False
@@ -55,6 +56,7 @@ class FitRequest:
     draft_weight_bytes: int = 0
     wsl: bool = False
     cpu: bool = False  # the CPU backend: gpu_* figures are RAM
+    cpu_flags: frozenset[str] | None = None  # the processor's, as facts.Cpu has them; None: not known
     nvlink: bool | None = None  # GPUs linked by NVLink; None: as that kind of GPU usually is
     enable_prefix_caching: bool | None = None  # None: the release's default
     block_size: int | None = None

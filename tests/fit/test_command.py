@@ -109,6 +109,7 @@ def test_several_gpus_are_used_when_one_is_too_small(tmp_path: Path, capsys: pyt
         (["kv-cache-memory=2G"], {"kv_cache_memory_bytes": 2 * GIB}),
         (["VLLM_CPU_KVCACHE_SPACE=4"], {"extra": {"VLLM_CPU_KVCACHE_SPACE": "4"}}),
         (["device=cpu"], {"cpu": True}),
+        (["mamba-ssm-cache-dtype=float32"], {"mamba_ssm_cache_dtype": "float32"}),
     ],
 )
 def test_settings(settings_: list[str], changes: dict[str, Any]) -> None:

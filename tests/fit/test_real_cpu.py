@@ -16,7 +16,9 @@ import pytest
 
 from wizard.fit import GIB, FitRequest, fit
 from wizard.fit_calibrate import read_log
+from wizard.host import RealHost
 from wizard.models.inspect import from_config
+from wizard.probes import cpu
 
 pytestmark = pytest.mark.real
 PYTHON = os.environ.get("VLLM_CPU_PYTHON", "")
@@ -105,7 +107,10 @@ def test_printed_tokens(name: str, tmp_path: Path) -> None:
     figures = read_log(log)
     assert figures.kv_cache_tokens, log[-3000:]
     info = from_config(CASES[name], source="tiny")
-    request = FitRequest(version, 16 * GIB, gpu_name="CPU", cpu=True, max_model_len=LENGTH, max_num_seqs=8, max_num_batched_tokens=2048, extra={"VLLM_CPU_KVCACHE_SPACE": "1"})
+    request = FitRequest(
+        version, 16 * GIB, gpu_name="CPU", cpu=True, cpu_flags=cpu.probe(RealHost()).known_flags, max_model_len=LENGTH, max_num_seqs=8, max_num_batched_tokens=2048,
+        extra={"VLLM_CPU_KVCACHE_SPACE": "1"},
+    )  # fmt: skip
     predicted = fit(info, request)
     print(f"{name}: printed {figures.kv_cache_tokens:,}, predicted {int(predicted.kv_cache_tokens.best):,}; concurrency {figures.concurrency} / {predicted.concurrency:.2f}")
     assert predicted.kv_cache_tokens.best == pytest.approx(figures.kv_cache_tokens, rel=0.001)

@@ -289,6 +289,17 @@ def test_the_cpu_plan_leaves_room_for_the_server_itself() -> None:
     assert taken < free - 3 * (1 << 30)
 
 
+def test_the_figures_know_the_processor() -> None:
+    session = bare("wsl2-no-gpu")
+    made = plan(session)
+    assert made.fit_request is not None
+    assert "avx512_bf16" in (made.fit_request.cpu_flags or ())
+    blank = replace(session.machine.cpu, flags=frozenset())
+    made = plan(replace(session, machine=replace(session.machine, cpu=blank)))
+    assert made.fit_request is not None
+    assert made.fit_request.cpu_flags is None
+
+
 def test_intent_lora_without_an_adapter_says_so() -> None:
     assert "no_adapter" in {w.code for w in plan(session_of("native-rtx5090", intent="lora")).warnings}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wizard import probes
-from wizard.facts import ProbeRun, to_json
+from wizard.facts import Cpu, ProbeRun, to_json
 from wizard.host import listening_in
 from wizard.probes import cpu, memory, python, run_all, system, vllm
 from wizard.probes.common import as_size, parse_json, version_tuple
@@ -29,6 +30,15 @@ def test_cpu_name_is_tidied(make_host: Any) -> None:
     assert facts.model.value == "Intel(R) Xeon(R) CPU @ 2.20GHz"
     assert facts.flags == {"avx2", "avx512f", "amx_bf16"}
     assert facts.logical_count.value == 6
+
+
+def test_flags_that_were_not_read_are_not_taken_as_none(make_host: Any) -> None:
+    known = cpu.probe(make_host(files={"/proc/cpuinfo": "flags : avx2 nonsense\n"}))
+    assert known.known_flags == {"avx2"}
+    nothing = Cpu(known.model, known.logical_count, "x86_64")
+    assert nothing.known_flags is None
+    assert replace(nothing, architecture="AMD64").known_flags is None
+    assert replace(nothing, architecture="arm64").known_flags == frozenset()
 
 
 GROUP2 = {"/proc/self/cgroup": "0::/a/b\n"}

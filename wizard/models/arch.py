@@ -653,7 +653,7 @@ class LinearState:
 
     def layer(self) -> KvLayer:
         size = 2 * self.conv + int((self.recurrent_bytes or 2) * self.recurrent)
-        return KvLayer(LayerKind.LINEAR, 1, state_bytes=size, state_kind="delta")
+        return KvLayer(LayerKind.LINEAR, 1, state_bytes=size, state_kind="delta", recurrent=self.recurrent, recurrent_bytes=self.recurrent_bytes)
 
 
 def _ssm_bytes(text: Mapping[str, Any]) -> float | None:

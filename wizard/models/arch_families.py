@@ -66,7 +66,8 @@ def reader_for(model_type: str, architecture: str, text: Text) -> Reader:
 
 def state_layer(kind: str, conv: int, recurrent: int, recurrent_bytes: float | None) -> KvLayer:
     """A state of ``conv`` elements at the model's dtype and ``recurrent`` elements (None: at the model's dtype)."""
-    return KvLayer(LayerKind.LINEAR, 1, state_bytes=int(2 * conv + (recurrent_bytes or 2) * recurrent), state_kind=kind)
+    size = int(2 * conv + (recurrent_bytes or 2) * recurrent)
+    return KvLayer(LayerKind.LINEAR, 1, state_bytes=size, state_kind=kind, recurrent=recurrent, recurrent_bytes=recurrent_bytes)
 
 
 def _state_bytes(text: Text) -> float | None:

@@ -48,6 +48,8 @@ class KvLayer:
     chunked: bool = False  # SLIDING by chunks (Llama 4), not by a window that moves
     fixed_tokens: int | None = None  # of cross attention: so many of the encoder's tokens per sequence, whatever its length
     element_bytes: float | None = None  # None: as the KV cache dtype; a figure: fixed, whatever that dtype is
+    recurrent: int = 0  # of LINEAR: elements of the recurrent state, the part of state_bytes that has a type of its own
+    recurrent_bytes: float | None = None  # of one of them, as the config asks; None: as the model's dtype
 
 
 @dataclass(frozen=True)

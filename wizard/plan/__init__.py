@@ -268,6 +268,7 @@ def _bed(draft: Draft, device: str) -> Bed:
         ram_free_bytes=max(0, memory.available_bytes.or_else(total) - CPU_PROCESS_BYTES),
         default_utilization=default_utilization(releases.newest()),
         nvlink=machine.gpu.nvlink.value if len(gpus) > 1 else None,
+        cpu_flags=machine.cpu.known_flags,
         measured=draft.session.calibrations,
     )
 

@@ -52,6 +52,7 @@ class Bed:
     ram_free_bytes: int
     default_utilization: float
     nvlink: bool | None = None
+    cpu_flags: frozenset[str] | None = None
     measured: Calibrations = field(default_factory=Calibrations, compare=False)
 
     @property
@@ -246,6 +247,7 @@ def _request(
         limit_mm_per_prompt=limits or None,
         wsl=bed.wsl,
         cpu=bed.device == "cpu",
+        cpu_flags=bed.cpu_flags,
         nvlink=bed.nvlink,
     )
     options = {**given, **{k: text_of(v) for k, v in extra.items()}}
