@@ -644,6 +644,9 @@ class WalkScreen(Screen[None]):
             self.run_worker(self._go(step_id, field), exclusive=True, group="go")
 
     def _focus_field(self, key: str) -> None:
+        if key == "typed" and isinstance(self.view, ModelView):
+            self.view.query_one("#typed").focus()
+            return
         found = self.view.field_of(key) if key and self.view is not None else None
         if found is not None:
             found.focus_control()

@@ -521,6 +521,8 @@ class Wizard:
         walk, plan = self.walk, self.walk.plan
         entries = [Entry(f"step:{s.id}", _("step"), _(s.title), _(s.intro)) for s in walk.steps()]
         entries += [self._field_entry(s, q) for s in walk.steps() for q in walk.questions(s) if q.kind != "model"]
+        if any(s.id == "model" for s in walk.steps()):
+            entries.append(Entry("field:model:typed", _("field"), _("Another one"), _("a path, or owner/name")))
         entries.append(Entry("diagnose:", _("log"), _("A start that failed"), _("paste or open its log")))
         if self.receipt is not None and self.may_start():
             entries.append(Entry("start:", _("start"), _("Start it now"), _("and watch it until it answers")))
