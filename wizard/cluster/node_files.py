@@ -25,7 +25,7 @@ from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, compose_string, wrap_comment
 from wizard.outputs.spec import FileSpec
 from wizard.plan.sizing import usable_gpus
-from wizard.plan_types import VISIBLE_DEVICES, Plan
+from wizard.plan_types import DEVICE_ORDER, VISIBLE_DEVICES, Decision, Plan, gpu_variables
 
 # The head opens its port before it loads the model, but perhaps after it has fetched the image.
 WAIT_S = 3600
@@ -48,10 +48,24 @@ def plan_of(cluster: ClusterPlan, rank: int) -> Plan:
     machine: Machine = node.machine or plan.machine
     gpus = tuple(g.index for g in usable_gpus(machine, plan.device))[: cluster.layout.gpus_per_node]
     inside, outside = node_command(cluster, rank, container=True), node_command(cluster, rank, container=False)
-    env = {k: v for k, v in plan.env.items() if k not in VISIBLE_DEVICES.values()}
-    if plan.device in VISIBLE_DEVICES and len(gpus) < len(machine.gpu.gpus):
-        env[VISIBLE_DEVICES[plan.device]] = ",".join(str(i) for i in gpus)
-    return replace(plan, machine=machine, gpus=gpus, argv=outside.words, container_argv=inside.words, env=env)
+    plan = replace(plan, machine=machine, gpus=gpus, argv=outside.words, container_argv=inside.words)
+    return with_gpu_variables(plan, gpus)
+
+
+def with_gpu_variables(plan: Plan, gpus: tuple[int, ...]) -> Plan:
+    """The plan with the variables that leave it only ``gpus`` of its machine, in place of those that it has."""
+    outside = gpu_variables(plan.machine, plan.device, gpus, container=False)
+    inside = gpu_variables(plan.machine, plan.device, gpus, container=True)
+    told = inside if plan.runtime == "docker" else outside
+    own = {DEVICE_ORDER} if plan.session.answers.get("env." + DEVICE_ORDER) is not None else set()
+    gone = {*VISIBLE_DEVICES.values(), DEVICE_ORDER} - own
+
+    def held(env: Mapping[str, str], new: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+        return {k: v for k, v in env.items() if k not in gone} | {k: v for k, (v, _why) in new.items() if k not in own}
+
+    decisions = [d for d in plan.decisions if d.key not in {"env." + name for name in gone}]
+    decisions += [Decision("env." + k, v, why, "detected") for k, (v, why) in told.items() if k not in own]
+    return replace(plan, env=held(plan.env, outside), container_env=held(plan.container_env, inside), decisions=tuple(decisions))
 
 
 # -- the script -----------------------------------------------------------------------------------------------------
@@ -324,13 +338,12 @@ def _run_local(cluster: ClusterPlan, plan: Plan, command: NodeCommand) -> list[s
 # -- Compose --------------------------------------------------------------------------------------------------------
 
 
-def gpu_devices(plan: Plan, indices: tuple[int, ...] | None = None) -> Mapping[str, Any]:
-    """What a Compose service needs to reach the plan's GPUs (``indices``: only these)."""
+def gpu_devices(plan: Plan) -> Mapping[str, Any]:
+    """What a Compose service needs to reach the plan's GPUs."""
     if plan.device == "nvidia":
         device: dict[str, Any] = {"driver": "nvidia"}
-        wanted = plan.gpus if indices is None else indices
-        if wanted and (indices is not None or len(wanted) < len(plan.machine.gpu.gpus)):
-            device["device_ids"] = [str(i) for i in wanted]
+        if plan.picked_by_docker:
+            device["device_ids"] = [str(i) for i in plan.picked_by_docker]
         else:
             device["count"] = "all"
         device["capabilities"] = ["gpu"]
