@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import replace
 
 from wizard import releases
@@ -26,7 +27,10 @@ from wizard.cluster.types import (
 from wizard.errors import BadInput
 from wizard.facts import Gpu, Severity
 from wizard.i18n import _, labelled, ngettext, sentence, sentences
+from wizard.models.move_scan import split_gguf_stem
 from wizard.outputs.command import BASE_START_SECONDS, SLOW_READ_RATES, start_seconds
+from wizard.outputs.quoting import slug
+from wizard.plan import entry_of
 from wizard.plan import plan as make_plan
 from wizard.plan.runtime import device_of, docker_objection
 from wizard.plan.sizing import usable_gpus
@@ -92,6 +96,8 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
         shared = False
     start_s = _start_s(storage, chosen, entry.plan)
     entry = _patient(_with_answers(entry, given, chosen), chosen, start_s)
+    if chosen == KUBERNETES and storage == "pvc":
+        entry = _in_volume(entry)
     way = next(w for w in ways if w.key == chosen)
     told = any(b.code == "node_unreachable" for b in inventory.problems) and chosen in OVER_NODES
     if not way.possible and not entry.plan.blockers and not told:
@@ -159,6 +165,24 @@ def _patient(entry: Sized, chosen: str, start_s: int) -> Sized:
     added = {READY_VARIABLE: str(wait_s)}
     decision = Decision("env." + READY_VARIABLE, str(wait_s), reason, "detected")
     return replace(entry, plan=replace(plan, env={**plan.env, **added}, container_env={**plan.container_env, **added}, decisions=(*plan.decisions, decision)))
+
+
+def _in_volume(entry: Sized) -> Sized:
+    """The model under a plain name: what is copied into a cluster's volume needs no entry of the Hugging Face cache
+    around it, whose files are links."""
+    plan = entry.plan
+    path = plan.host_model_path
+    root, inside = entry_of(path) if path is not None else ("", "")
+    if path is None or not inside or not plan.container_argv:
+        return entry
+    folder, file = posixpath.split(path) if path.endswith(".gguf") else (path, "")
+    source, place, word = folder, f"/models/{slug(posixpath.basename(root).split('--', 2)[-1])}", ""
+    if file and split_gguf_stem(file):
+        word = "/" + file
+    elif file:
+        source, place = path, f"/models/{slug(file.removesuffix('.gguf'))}.gguf"
+    mounts = tuple((source, place, read_only) if host == root else (host, target, read_only) for host, target, read_only in plan.mounts)
+    return replace(entry, plan=replace(plan, mounts=mounts, container_argv=(place + word, *plan.container_argv[1:])))
 
 
 class _Shape:
