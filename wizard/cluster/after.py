@@ -51,7 +51,7 @@ def _over_nodes(cluster: ClusterPlan, out: str) -> list[Step]:
         steps.append(Step(_("On {name}").format(name=node.name), (bash_line([f"{out}/{node.name}/launch.sh"]),)))
     if others:
         last = steps[-1]
-        steps[-1] = Step(last.title, last.commands, consequence=_("The others wait for the head's port by themselves; any order works within the time allowed."))
+        steps[-1] = Step(last.title, last.commands, consequence=_("The others wait for the head's port by themselves: it need not be ready before they are started."))
     return steps
 
 

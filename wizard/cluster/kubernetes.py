@@ -123,11 +123,11 @@ def kubernetes_files(cluster: ClusterPlan) -> list[FileSpec]:
     for claim in _claim(cluster, name):
         why = _("Where the model lies; it stays when the servers are taken away. For {file}, or the chart.").format(file=name.manifest)
         out.append(FileSpec(f"{FOLDER}/{STORAGE}", ("\n".join(wrap_comment(why)) + "\n" + document(claim)).encode(), 0o644, title=_("the volume for the model")))
+    out.append(FileSpec(f"{FOLDER}/{name.manifest}", text.encode(), 0o644, title=title))
     if to_bring(cluster):
         why = _("A short-lived pod that mounts the claim {claim}, to copy the model through; it is taken away before the servers start.").format(claim=name.claim)
         content = "\n".join(wrap_comment(why)) + "\n" + document(loader_pod(cluster, name))
         out.append(FileSpec(f"{FOLDER}/{LOADER}", content.encode(), 0o644, title=_("the pod that the model is copied through")))
-    out.append(FileSpec(f"{FOLDER}/{name.manifest}", text.encode(), 0o644, title=title))
     if cluster.layout.nodes == 1:
         out.append(FileSpec(f"{FOLDER}/production-stack-values.yaml", stack_values(cluster).encode(), 0o644, title=_("values for the vLLM production-stack chart: router, copies, autoscaling")))
     return out
