@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from wizard.cluster.node_files import compose_volumes, gpu_devices, health_check, noted_words, with_gpu_variables
+from wizard.cluster.node_files import (
+    compose_volumes,
+    gpu_devices,
+    health_check,
+    noted_words,
+    with_gpu_variables,
+)
 from wizard.cluster.types import ClusterPlan
 from wizard.cluster.yaml_out import Noted, document, noted_variables
 from wizard.i18n import _, clause
