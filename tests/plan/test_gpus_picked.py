@@ -125,3 +125,15 @@ def test_a_node_that_is_wsl2_sees_its_part_by_a_variable(tmp_path: Any) -> None:
         assert server["environment"]["CUDA_VISIBLE_DEVICES"] == "0"
         assert "--env CUDA_VISIBLE_DEVICES=0" in shown[f"{name}/launch.sh"]
         assert "device=" not in shown[f"{name}/launch.sh"]
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "launch.sh"])
+def test_our_own_file_for_one_of_two_gpus_passes_the_check(name: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    from wizard.__main__ import main
+
+    for path, text in written(plan(session_of(TWO).answer("gpus", ("1",)))).items():
+        (tmp_path / path).write_text(text)
+    main(["check", "--machine", str(MACHINES / TWO), str(tmp_path / name)])
+    told = capsys.readouterr().out
+    assert "NCCL" not in told
+    assert "conflict" not in told
