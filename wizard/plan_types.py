@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from wizard.facts import Machine, Problem, Vendor
@@ -180,3 +180,19 @@ class Plan:
     @property
     def can_serve(self) -> bool:
         return not self.blockers and self.release is not None and bool(self.argv)
+
+
+def with_gpu_variables(plan: Plan, gpus: tuple[int, ...]) -> Plan:
+    """The plan with the variables that leave it only ``gpus`` of its machine (none for no GPUs), in place of its own."""
+    outside = gpu_variables(plan.machine, plan.device, gpus, container=False)
+    inside = gpu_variables(plan.machine, plan.device, gpus, container=True)
+    told = inside if plan.runtime == "docker" else outside
+    own = {DEVICE_ORDER} if plan.session.answers.get("env." + DEVICE_ORDER) is not None else set()
+    gone = {*VISIBLE_DEVICES.values(), DEVICE_ORDER} - own
+
+    def held(env: Mapping[str, str], new: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+        return {k: v for k, v in env.items() if k not in gone} | {k: v for k, (v, _why) in new.items() if k not in own}
+
+    decisions = [d for d in plan.decisions if d.key not in {"env." + name for name in gone}]
+    decisions += [Decision("env." + k, v, why, "detected") for k, (v, why) in told.items() if k not in own]
+    return replace(plan, env=held(plan.env, outside), container_env=held(plan.container_env, inside), decisions=tuple(decisions))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,9 +219,3 @@ async def test_after_an_answer_that_cannot_be_enter_does_not_promise_to_write(tm
         assert isinstance(view, ReviewView)
         assert not view.written
         assert view.enter_label(app.walk.plan) == "Cannot be written"
-
-
-def test_the_plan_of_one_server_says_nothing_new() -> None:
-    made = planned("replicas")
-    assert replace(made, choices={}).value("run_on") == "replicas"
-    assert [c.value for c in steps.QUESTIONS["run_on"].choices(made) if c.recommended] == ["this"]

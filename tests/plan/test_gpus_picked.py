@@ -137,3 +137,9 @@ def test_our_own_file_for_one_of_two_gpus_passes_the_check(name: str, tmp_path: 
     told = capsys.readouterr().out
     assert "NCCL" not in told
     assert "conflict" not in told
+
+
+def test_a_pod_counts_its_own_gpus() -> None:
+    made = plan_cluster(session_of(TWO).answer("gpus", ("1",)).answer("run_on", "kubernetes"), Inventory())
+    assert made.layout.gpus_per_node == 1
+    assert "VISIBLE_DEVICES" not in " ".join(s.content.decode() for s in cluster_files(made) if s.path.startswith("kubernetes/"))

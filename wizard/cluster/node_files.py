@@ -25,7 +25,7 @@ from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, compose_string, wrap_comment
 from wizard.outputs.spec import FileSpec
 from wizard.plan.sizing import usable_gpus
-from wizard.plan_types import DEVICE_ORDER, VISIBLE_DEVICES, Decision, Plan, gpu_variables
+from wizard.plan_types import Plan, with_gpu_variables
 
 # The head opens its port before it loads the model, but perhaps after it has fetched the image.
 WAIT_S = 3600
@@ -50,22 +50,6 @@ def plan_of(cluster: ClusterPlan, rank: int) -> Plan:
     inside, outside = node_command(cluster, rank, container=True), node_command(cluster, rank, container=False)
     plan = replace(plan, machine=machine, gpus=gpus, argv=outside.words, container_argv=inside.words)
     return with_gpu_variables(plan, gpus)
-
-
-def with_gpu_variables(plan: Plan, gpus: tuple[int, ...]) -> Plan:
-    """The plan with the variables that leave it only ``gpus`` of its machine, in place of those that it has."""
-    outside = gpu_variables(plan.machine, plan.device, gpus, container=False)
-    inside = gpu_variables(plan.machine, plan.device, gpus, container=True)
-    told = inside if plan.runtime == "docker" else outside
-    own = {DEVICE_ORDER} if plan.session.answers.get("env." + DEVICE_ORDER) is not None else set()
-    gone = {*VISIBLE_DEVICES.values(), DEVICE_ORDER} - own
-
-    def held(env: Mapping[str, str], new: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-        return {k: v for k, v in env.items() if k not in gone} | {k: v for k, (v, _why) in new.items() if k not in own}
-
-    decisions = [d for d in plan.decisions if d.key not in {"env." + name for name in gone}]
-    decisions += [Decision("env." + k, v, why, "detected") for k, (v, why) in told.items() if k not in own]
-    return replace(plan, env=held(plan.env, outside), container_env=held(plan.container_env, inside), decisions=tuple(decisions))
 
 
 # -- the script -----------------------------------------------------------------------------------------------------

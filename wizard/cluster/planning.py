@@ -36,7 +36,7 @@ from wizard.plan import plan as make_plan
 from wizard.plan.access import access_choices
 from wizard.plan.runtime import device_of, docker_objection
 from wizard.plan.sizing import usable_gpus
-from wizard.plan_types import WAY_IMPOSSIBLE, Decision, Notice, Plan
+from wizard.plan_types import WAY_IMPOSSIBLE, Decision, Notice, Plan, with_gpu_variables
 from wizard.session import Layer, Session, Value
 from wizard.steps import CLUSTER_KEYS, HERE
 
@@ -100,6 +100,9 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
     entry = _patient(_with_answers(entry, given, chosen), chosen, start_s)
     if chosen not in HERE:
         entry = _reached(entry, chosen)
+    if chosen == KUBERNETES:
+        # A pod is given GPUs of its own; which ones this machine would take says nothing of them.
+        entry = replace(entry, plan=with_gpu_variables(entry.plan, ()))
     if chosen == KUBERNETES and storage == "pvc":
         entry = _in_volume(entry)
     way = next(w for w in ways if w.key == chosen)

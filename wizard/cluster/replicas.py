@@ -10,7 +10,6 @@ from wizard.cluster.node_files import (
     gpu_devices,
     health_check,
     noted_words,
-    with_gpu_variables,
 )
 from wizard.cluster.types import ClusterPlan
 from wizard.cluster.yaml_out import Noted, document, noted_variables
@@ -20,6 +19,7 @@ from wizard.outputs.compose import container_name
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import compose_string, wrap_comment
 from wizard.outputs.spec import FileSpec
+from wizard.plan_types import with_gpu_variables
 
 COMPOSE = "compose.yaml"
 NGINX = "nginx.conf"
