@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from wizard.facts import Machine, Problem
+from wizard.facts import Machine, Problem, Vendor
 from wizard.fit_types import FitRequest, FitResult
+from wizard.i18n import _
 from wizard.models.info import ModelInfo
 from wizard.releases.types import ImageInfo, Release
 
@@ -22,6 +23,28 @@ WAY_IMPOSSIBLE = "way_impossible"  # the code of a blocker: it cannot run where,
 
 # The variable that names the GPUs that a process sees, by device; an environment of its own is given it.
 VISIBLE_DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
+DEVICE_ORDER = "CUDA_DEVICE_ORDER"
+
+
+def docker_picks_gpus(machine: Machine, device: str) -> bool:
+    """Whether Docker can give a container some of the GPUs only: under WSL2 one gets all of them, whatever is asked
+    for, and an AMD GPU comes with the others."""
+    return device == "nvidia" and not machine.is_wsl2
+
+
+def gpu_variables(machine: Machine, device: str, gpus: tuple[int, ...], *, container: bool) -> dict[str, tuple[str, str]]:
+    """The variables that leave a process only ``gpus`` of the machine, each with its reason; none where it takes all
+    of them, or where Docker picks them for its container."""
+    partly = gpus and len(gpus) < len(machine.gpu.gpus)
+    if not partly or device not in VISIBLE_DEVICES or (container and docker_picks_gpus(machine, device)):
+        return {}
+    reason = _("the GPUs that were chosen")
+    if container:
+        reason = _("the GPUs that were chosen: this container is given all of them, since Docker cannot pick some here")
+    made = {VISIBLE_DEVICES[device]: (",".join(str(i) for i in gpus), reason)}
+    if device == "nvidia" and len({g.name for g in machine.gpu.gpus if g.vendor is Vendor.NVIDIA}) > 1:
+        made[DEVICE_ORDER] = ("PCI_BUS_ID", _("counts the GPUs as nvidia-smi does; else CUDA puts the fastest first"))
+    return made
 
 
 def own_environment(home: str, version: str) -> str:
@@ -144,6 +167,12 @@ class Plan:
         return item.reason if item else ""
 
     @property
+    def picked_by_docker(self) -> tuple[int, ...]:
+        """The GPUs that Docker is told to give to the container; empty: all of them."""
+        partly = len(self.gpus) < len(self.machine.gpu.gpus)
+        return self.gpus if partly and docker_picks_gpus(self.machine, self.device) else ()
+
+    @property
     def offload_gib(self) -> int:
         """How much of the weights each GPU leaves in RAM; 0: all of them lie on the GPU."""
         return self.fit_request.cpu_offload_bytes // (1 << 30) if self.fit_request is not None else 0
@@ -151,3 +180,19 @@ class Plan:
     @property
     def can_serve(self) -> bool:
         return not self.blockers and self.release is not None and bool(self.argv)
+
+
+def with_gpu_variables(plan: Plan, gpus: tuple[int, ...]) -> Plan:
+    """The plan with the variables that leave it only ``gpus`` of its machine (none for no GPUs), in place of its own."""
+    outside = gpu_variables(plan.machine, plan.device, gpus, container=False)
+    inside = gpu_variables(plan.machine, plan.device, gpus, container=True)
+    told = inside if plan.runtime == "docker" else outside
+    own = {DEVICE_ORDER} if plan.session.answers.get("env." + DEVICE_ORDER) is not None else set()
+    gone = {*VISIBLE_DEVICES.values(), DEVICE_ORDER} - own
+
+    def held(env: Mapping[str, str], new: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+        return {k: v for k, v in env.items() if k not in gone} | {k: v for k, (v, _why) in new.items() if k not in own}
+
+    decisions = [d for d in plan.decisions if d.key not in {"env." + name for name in gone}]
+    decisions += [Decision("env." + k, v, why, "detected") for k, (v, why) in told.items() if k not in own]
+    return replace(plan, env=held(plan.env, outside), container_env=held(plan.container_env, inside), decisions=tuple(decisions))

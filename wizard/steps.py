@@ -50,10 +50,10 @@ class Question:
     optional: bool = False  # may be left empty
     advanced: bool = False  # folded away at first
     default: Value | None = None  # in force where the plan decides nothing for the key
-    offered: tuple[tuple[str, str, str], ...] = ()  # choices that no plan changes: (value, label, note)
+    offered: tuple[tuple[str, str, str], ...] = ()  # the choices where the plan has none of its own: (value, label, note)
 
     def choices(self, plan: Plan) -> tuple[Choice, ...]:
-        if self.offered:
+        if self.offered and self.key not in plan.choices:
             return tuple(Choice(v, _(label), _(note) if note else "", recommended=v == self.default) for v, label, note in self.offered)
         return plan.choices.get(self.key, ())
 

@@ -757,12 +757,7 @@ class _Judge:
             needed *= size or 1
         tensor = given.get("tensor_parallel_size")
         flag = tensor.flag if tensor is not None else "--tensor-parallel-size"
-        visible = self.env.get("CUDA_VISIBLE_DEVICES") or self.env.get("NVIDIA_VISIBLE_DEVICES")
-        limits: list[tuple[int, str]] = []
-        if visible and re.fullmatch(r"[\d,\s]+", visible):
-            limits.append((len([v for v in visible.split(",") if v.strip()]), _("CUDA_VISIBLE_DEVICES={value}").format(value=visible)))
-        if self.command.facts.get("gpu_count"):
-            limits.append((self.command.facts["gpu_count"], _("the GPU reservation")))
+        limits = self._gpus_given()
         if self.machine is not None and self.machine.gpu.gpus:
             limits.append((len(self.machine.gpu.gpus), _("this machine")))
         for count, what in limits:
@@ -771,6 +766,16 @@ class _Judge:
                 if tensor is not None and sizes[1:] == [1, 1]:
                     self._replace(tensor, ["--tensor-parallel-size", str(count)])
                 return
+
+    def _gpus_given(self) -> list[tuple[int, str]]:
+        """How many GPUs the command is given, by each thing that says so."""
+        visible = self.env.get("CUDA_VISIBLE_DEVICES") or self.env.get("NVIDIA_VISIBLE_DEVICES")
+        limits: list[tuple[int, str]] = []
+        if visible and re.fullmatch(r"[\d,\s]+", visible):
+            limits.append((len([v for v in visible.split(",") if v.strip()]), _("CUDA_VISIBLE_DEVICES={value}").format(value=visible)))
+        if self.command.facts.get("gpu_count"):
+            limits.append((self.command.facts["gpu_count"], _("the GPU reservation")))
+        return limits
 
     # --- the machine --------------------------------------------------------------------------------------------
 
@@ -791,6 +796,8 @@ class _Judge:
                 conditions.add(f"{dest}:{given[dest].values[0]}")
         if self.machine is not None:
             conditions |= _machine_conditions(self.machine)
+        if any(count == 1 for count, _what in self._gpus_given()):
+            conditions.discard("multi_gpu")
         for fault in releases.known_faults(self.release.version, conditions):
             missing = {k: v for k, v in fault.env.items() if self.env.get(k) != v and (v != "0" or k in self.env)}
             flags = [(f, v) for f, v in fault.flags if not self._has(f, v)]

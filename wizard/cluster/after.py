@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from itertools import takewhile
 
 from wizard.cluster.types import OVER_NODES, REPLICAS, THIS, ClusterPlan
@@ -50,12 +51,12 @@ def _over_nodes(cluster: ClusterPlan, out: str) -> list[Step]:
         steps.append(Step(_("On {name}").format(name=node.name), (bash_line([f"{out}/{node.name}/launch.sh"]),)))
     if others:
         last = steps[-1]
-        steps[-1] = Step(last.title, last.commands, consequence=_("The others wait for the head's port by themselves; any order works within the time allowed."))
+        steps[-1] = Step(last.title, last.commands, consequence=_("The others wait for the head's port by themselves: it need not be ready before they are started."))
     return steps
 
 
 def _kubernetes(cluster: ClusterPlan, out: str) -> list[Step]:
-    from wizard.cluster.kubernetes import STORAGE, model_claim, names
+    from wizard.cluster.kubernetes import LOADER, STORAGE, names, to_bring
     from wizard.cluster.planning import storage_of
 
     name = names(cluster)
@@ -71,18 +72,31 @@ def _kubernetes(cluster: ClusterPlan, out: str) -> list[Step]:
         )
     ]
     apply = ["kubectl", "apply", "--namespace", name.namespace, "--filename"]
-    claim = model_claim(cluster)
+    brought = to_bring(cluster)
     if storage_of(plan.session) == "pvc":
         steps.append(Step(_("Make the volume for the model"), (bash_line([*apply, f"{out}/kubernetes/{STORAGE}"]),)))
-    if claim is not None and plan.host_model_path is not None:
+    if brought:
+        own = ["kubectl", "--namespace", name.namespace]
         steps += [step for step in plan.after if step.key == MOVE_MODEL]  # the copy is what is brought
-        steps.append(
+        steps += [
+            Step(
+                _("Start a pod that mounts the volume"),
+                (
+                    bash_line([*apply, f"{out}/kubernetes/{LOADER}"]),
+                    bash_line([*own, "wait", "--for=condition=Ready", "--timeout=10m", f"pod/{name.loader}"]),
+                ),
+            ),
             Step(
                 _("Bring the model into the volume"),
-                (bash_line(["kubectl", "--namespace", name.namespace, "cp", plan.host_model_path, f"POD:{claim}"]),),
-                consequence=_("Through any pod that mounts the claim, such as a short-lived busybox; POD is its name."),
-            )
-        )
+                tuple(line for source, place in brought for line in _copied(source, place, [*own, "exec"], name.loader)),
+                consequence=_("Links are followed: in the Hugging Face cache a model's files are links."),
+            ),
+            Step(
+                _("Take that pod away"),
+                (bash_line([*own, "delete", "pod", name.loader]),),
+                consequence=_("The volume keeps the model; most volumes can only be mounted on one machine at a time."),
+            ),
+        ]
     steps.append(Step(_("Start the servers"), (bash_line([*apply, f"{out}/kubernetes/{name.manifest}"]),)))
     watch = ["kubectl", "--namespace", name.namespace, "get", "pods", "--watch"]
     steps.append(Step(_("Watch it come up"), (bash_line(watch),), consequence=_("Loading is given {minutes} minutes before the start counts as failed.").format(minutes=cluster.start_s // 60)))
@@ -95,3 +109,20 @@ def _kubernetes(cluster: ClusterPlan, out: str) -> list[Step]:
     )
     return steps
 
+
+
+def _copied(source: str, place: str, execute: list[str], pod: str) -> list[str]:
+    """The lines that bring a folder or file to ``place`` in the pod, with what its links lead to."""
+
+    def inside(*words: str, fed: bool = False) -> str:
+        return bash_line([*execute, *(["-i"] if fed else []), pod, "--", *words])
+
+    folder, name = posixpath.split(place)
+    own_folder, own = posixpath.split(source.rstrip("/"))
+    if place.endswith(".gguf") or place.startswith("/models/given/"):
+        # One file, or nobody knows: it goes under its own name, and is then called as the server expects it.
+        lines = [inside("mkdir", "-p", folder)]
+        lines.append(bash_line(["tar", "-C", own_folder or "/", "-chf", "-", own]) + " | " + inside("tar", "-C", folder, "-xf", "-", fed=True))
+        return lines if own == name else [*lines, inside("mv", posixpath.join(folder, own), place)]
+    lines = [inside("mkdir", "-p", place)]
+    return [*lines, bash_line(["tar", "-C", source, "-chf", "-", "."]) + " | " + inside("tar", "-C", place, "-xf", "-", fed=True)]

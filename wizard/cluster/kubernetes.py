@@ -38,6 +38,8 @@ PULL_S = 1800  # what a cold node needs for the image itself (10 GB and more), o
 PORT = 8000
 FOLDER = "kubernetes"
 STORAGE = "storage.yaml"
+LOADER = "loader.yaml"
+LOADER_IMAGE = "busybox:1.37"
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Names:
     secret: str
     claim: str
     manifest: str  # file name
+    loader: str  # the short-lived pod that the model is copied through
 
 
 def names(cluster: ClusterPlan) -> Names:
@@ -59,7 +62,7 @@ def names(cluster: ClusterPlan) -> Names:
     namespace = str(given[0]) if given is not None and given[0] else "vllm"
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", namespace):
         raise BadInput(_("namespace={name}: lower-case letters, digits and - can stand there, 63 at most.").format(name=namespace))
-    return Names(app, namespace, f"{app}-secrets", f"{app}-models", "leaderworkerset.yaml" if cluster.layout.nodes > 1 else "deployment.yaml")
+    return Names(app, namespace, f"{app}-secrets", f"{app}-models", "leaderworkerset.yaml" if cluster.layout.nodes > 1 else "deployment.yaml", f"{app}-loader")
 
 
 def model_claim(cluster: ClusterPlan) -> str | None:
@@ -68,6 +71,37 @@ def model_claim(cluster: ClusterPlan) -> str | None:
     if storage_of(plan.session) == "hostpath" or plan.host_model_path is None:
         return None
     return next((target for _source, target, read_only in plan.mounts if read_only and target.startswith("/models/")), None)
+
+
+def to_bring(cluster: ClusterPlan) -> list[tuple[str, str]]:
+    """What must be copied into the claim: (its path here, its place in a pod that has the whole claim at /models)."""
+    if storage_of(cluster.plan.session) == "hostpath":
+        return []
+    local = [(source, target) for source, target, read_only in cluster.plan.mounts if read_only]
+    return [(source, target if target.startswith("/models/") else "/models" + target) for source, target in local]
+
+
+def loader_pod(cluster: ClusterPlan, name: Names) -> dict[str, Any]:
+    """A pod that only mounts the claim: what is copied into the volume goes through it."""
+    resource = GPU_RESOURCE.get(cluster.plan.device)
+    spec: dict[str, Any] = {
+        "enableServiceLinks": False,
+        "automountServiceAccountToken": False,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
+        # A volume of some classes is made on the node of its first pod.
+        "tolerations": [{"key": resource, "operator": "Exists", "effect": "NoSchedule"}] if resource is not None else None,
+        "containers": [
+            {
+                "name": "loader",
+                "image": LOADER_IMAGE,
+                "command": Noted(["sleep", "86400"], _("It ends by itself after a day, should it be forgotten.")),
+                "volumeMounts": [{"name": "models", "mountPath": "/models"}],
+            }
+        ],
+        "volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": name.claim}}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name.loader}, "spec": spec}
 
 
 def kubernetes_files(cluster: ClusterPlan) -> list[FileSpec]:
@@ -90,6 +124,10 @@ def kubernetes_files(cluster: ClusterPlan) -> list[FileSpec]:
         why = _("Where the model lies; it stays when the servers are taken away. For {file}, or the chart.").format(file=name.manifest)
         out.append(FileSpec(f"{FOLDER}/{STORAGE}", ("\n".join(wrap_comment(why)) + "\n" + document(claim)).encode(), 0o644, title=_("the volume for the model")))
     out.append(FileSpec(f"{FOLDER}/{name.manifest}", text.encode(), 0o644, title=title))
+    if to_bring(cluster):
+        why = _("A short-lived pod that mounts the claim {claim}, to copy the model through; it is taken away before the servers start.").format(claim=name.claim)
+        content = "\n".join(wrap_comment(why)) + "\n" + document(loader_pod(cluster, name))
+        out.append(FileSpec(f"{FOLDER}/{LOADER}", content.encode(), 0o644, title=_("the pod that the model is copied through")))
     if cluster.layout.nodes == 1:
         out.append(FileSpec(f"{FOLDER}/production-stack-values.yaml", stack_values(cluster).encode(), 0o644, title=_("values for the vLLM production-stack chart: router, copies, autoscaling")))
     return out

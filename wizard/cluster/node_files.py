@@ -25,7 +25,7 @@ from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, compose_string, wrap_comment
 from wizard.outputs.spec import FileSpec
 from wizard.plan.sizing import usable_gpus
-from wizard.plan_types import VISIBLE_DEVICES, Plan
+from wizard.plan_types import Plan, with_gpu_variables
 
 # The head opens its port before it loads the model, but perhaps after it has fetched the image.
 WAIT_S = 3600
@@ -48,10 +48,8 @@ def plan_of(cluster: ClusterPlan, rank: int) -> Plan:
     machine: Machine = node.machine or plan.machine
     gpus = tuple(g.index for g in usable_gpus(machine, plan.device))[: cluster.layout.gpus_per_node]
     inside, outside = node_command(cluster, rank, container=True), node_command(cluster, rank, container=False)
-    env = {k: v for k, v in plan.env.items() if k not in VISIBLE_DEVICES.values()}
-    if plan.device in VISIBLE_DEVICES and len(gpus) < len(machine.gpu.gpus):
-        env[VISIBLE_DEVICES[plan.device]] = ",".join(str(i) for i in gpus)
-    return replace(plan, machine=machine, gpus=gpus, argv=outside.words, container_argv=inside.words, env=env)
+    plan = replace(plan, machine=machine, gpus=gpus, argv=outside.words, container_argv=inside.words)
+    return with_gpu_variables(plan, gpus)
 
 
 # -- the script -----------------------------------------------------------------------------------------------------
@@ -324,13 +322,12 @@ def _run_local(cluster: ClusterPlan, plan: Plan, command: NodeCommand) -> list[s
 # -- Compose --------------------------------------------------------------------------------------------------------
 
 
-def gpu_devices(plan: Plan, indices: tuple[int, ...] | None = None) -> Mapping[str, Any]:
-    """What a Compose service needs to reach the plan's GPUs (``indices``: only these)."""
+def gpu_devices(plan: Plan) -> Mapping[str, Any]:
+    """What a Compose service needs to reach the plan's GPUs."""
     if plan.device == "nvidia":
         device: dict[str, Any] = {"driver": "nvidia"}
-        wanted = plan.gpus if indices is None else indices
-        if wanted and (indices is not None or len(wanted) < len(plan.machine.gpu.gpus)):
-            device["device_ids"] = [str(i) for i in wanted]
+        if plan.picked_by_docker:
+            device["device_ids"] = [str(i) for i in plan.picked_by_docker]
         else:
             device["count"] = "all"
         device["capabilities"] = ["gpu"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import replace
 
 from wizard import releases
@@ -26,13 +27,18 @@ from wizard.cluster.types import (
 from wizard.errors import BadInput
 from wizard.facts import Gpu, Severity
 from wizard.i18n import _, labelled, ngettext, sentence, sentences
+from wizard.models.move_scan import split_gguf_stem
 from wizard.outputs.command import BASE_START_SECONDS, SLOW_READ_RATES, start_seconds
+from wizard.outputs.quoting import slug
+from wizard.outputs.reach import reach_of
+from wizard.plan import entry_of
 from wizard.plan import plan as make_plan
+from wizard.plan.access import access_choices
 from wizard.plan.runtime import device_of, docker_objection
 from wizard.plan.sizing import usable_gpus
-from wizard.plan_types import WAY_IMPOSSIBLE, Decision, Notice, Plan
+from wizard.plan_types import WAY_IMPOSSIBLE, Decision, Notice, Plan, with_gpu_variables
 from wizard.session import Layer, Session, Value
-from wizard.steps import CLUSTER_KEYS
+from wizard.steps import CLUSTER_KEYS, HERE
 
 MOST_REPLICAS = 64
 # Sizes follow from the layout: a replayed file's own figures for them are no choice of the user's.
@@ -92,12 +98,20 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
         shared = False
     start_s = _start_s(storage, chosen, entry.plan)
     entry = _patient(_with_answers(entry, given, chosen), chosen, start_s)
+    if chosen not in HERE:
+        entry = _reached(entry, chosen)
+    if chosen == KUBERNETES:
+        # A pod is given GPUs of its own; which ones this machine would take says nothing of them.
+        entry = replace(entry, plan=with_gpu_variables(entry.plan, ()))
+    if chosen == KUBERNETES and storage == "pvc":
+        entry = _in_volume(entry)
     way = next(w for w in ways if w.key == chosen)
     told = any(b.code == "node_unreachable" for b in inventory.problems) and chosen in OVER_NODES
     if not way.possible and not entry.plan.blockers and not told:
         blockers.append(Notice(WAY_IMPOSSIBLE, Severity.BLOCKER, _("{way} cannot be done.").format(way=way.title), way.reason))
     blockers += [b for b in entry.plan.blockers if b not in blockers]
-    warnings += [w for w in entry.plan.warnings if w not in warnings]
+    # What WSL2 of this machine is like is nothing to the pods of a cluster.
+    warnings += [w for w in entry.plan.warnings if w not in warnings and not (chosen == KUBERNETES and w.code.startswith("wsl"))]
     warnings += _more_warnings(chosen, entry, inventory.settings)
     warnings += _stand_in_home(chosen, nodes, entry.plan, inventory.settings)
     made = ClusterPlan(
@@ -159,6 +173,40 @@ def _patient(entry: Sized, chosen: str, start_s: int) -> Sized:
     added = {READY_VARIABLE: str(wait_s)}
     decision = Decision("env." + READY_VARIABLE, str(wait_s), reason, "detected")
     return replace(entry, plan=replace(plan, env={**plan.env, **added}, container_env={**plan.container_env, **added}, decisions=(*plan.decisions, decision)))
+
+
+def _reached(entry: Sized, chosen: str) -> Sized:
+    """Who reaches the server, said of where it runs: each machine's part is planned as if it stood alone."""
+    plan = entry.plan
+    words = reach_of(plan.machine, plan.runtime, chosen)
+    decision = plan.decision("access")
+    if decision is None:
+        return entry
+    told = replace(decision, reason=words.opened if decision.value == "network" else words.reason)
+    decisions = tuple(told if d.key == "access" else replace(d, reason=told.reason) if d.key == "host" else d for d in plan.decisions)
+    return replace(entry, plan=replace(plan, decisions=decisions, choices={**plan.choices, "access": access_choices(words)}))
+
+
+def _in_volume(entry: Sized) -> Sized:
+    """The model under a plain name: what is copied into a cluster's volume needs no entry of the Hugging Face cache
+    around it, whose files are links."""
+    plan = entry.plan
+    path = plan.host_model_path
+    root, inside = entry_of(path) if path is not None else ("", "")
+    if path is None or not inside or not plan.container_argv:
+        return entry
+    folder, file = posixpath.split(path) if path.endswith(".gguf") else (path, "")
+    source, place, word = folder, f"/models/{slug(posixpath.basename(root).split('--', 2)[-1])}", ""
+    if file and split_gguf_stem(file):
+        word = "/" + file
+    elif file:
+        source, place = path, f"/models/{slug(file.removesuffix('.gguf'))}.gguf"
+    mounts = tuple((source, place, read_only) if host == root else (host, target, read_only) for host, target, read_only in plan.mounts)
+    model = place + word
+    made = replace(plan, mounts=mounts, container_argv=(model, *plan.container_argv[1:]))
+    if plan.runtime == "docker":
+        made = replace(made, model_argument=model, argv=(model, *plan.argv[1:]))
+    return replace(entry, plan=made)
 
 
 class _Shape:
@@ -492,7 +540,7 @@ def _more_warnings(chosen: str, entry: Sized, settings: Settings) -> list[Notice
         out.append(
             Notice(
                 "kubernetes_open", Severity.WARNING, _("Every pod of the cluster can use the server without a key."),
-                _("Add --set access=network: a key is then made and asked for."),
+                _("Choose “{label}” on the step “Access”, or --set access=network: a key is then made and asked for.").format(label=reach_of(entry.plan.machine, entry.plan.runtime, chosen).network_label),
             )
         )  # fmt: skip
     if chosen in OVER_NODES:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from wizard.cluster.node_files import compose_volumes, gpu_devices, health_check, noted_words
+from wizard.cluster.node_files import (
+    compose_volumes,
+    gpu_devices,
+    health_check,
+    noted_words,
+)
 from wizard.cluster.types import ClusterPlan
 from wizard.cluster.yaml_out import Noted, document, noted_variables
 from wizard.i18n import _, clause
@@ -13,7 +19,7 @@ from wizard.outputs.compose import container_name
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import compose_string, wrap_comment
 from wizard.outputs.spec import FileSpec
-from wizard.plan_types import VISIBLE_DEVICES
+from wizard.plan_types import with_gpu_variables
 
 COMPOSE = "compose.yaml"
 NGINX = "nginx.conf"
@@ -66,11 +72,9 @@ def replicas_compose(cluster: ClusterPlan) -> str:
 
 
 def _server(cluster: ClusterPlan, name: str, share: tuple[int, ...], before: list[str]) -> dict[str, Any]:
-    plan = cluster.plan
+    plan = with_gpu_variables(replace(cluster.plan, runtime="docker", gpus=share), share)
     reasons = {d.flag: d.reason for d in plan.decisions if d.flag}
     environment = dict(sorted(container_environment(plan).items()))
-    if plan.device == "amd" and share:
-        environment[VISIBLE_DEVICES["amd"]] = ",".join(str(i) for i in share)
     service: dict[str, Any] = {
         "image": plan.compose_image or plan.image_reference,
         "container_name": f"{container_name(plan)}-{name.removeprefix('vllm-')}",
@@ -82,7 +86,7 @@ def _server(cluster: ClusterPlan, name: str, share: tuple[int, ...], before: lis
         "env_file": Noted([ENV_NAME], _("Secrets (Hugging Face token, API key) stand in this file only.")),
         "expose": [str(PORT)],
         "volumes": compose_volumes(plan),
-        **gpu_devices(plan, share),
+        **gpu_devices(plan),
         "ipc": Noted("host", _("The workers share memory through /dev/shm; Docker's default of 64 MB is too small.")),
         "stop_grace_period": "60s",
         "restart": Noted("unless-stopped", _("vLLM exits with 0 when its engine dies while serving, so on-failure would not bring it back.")),

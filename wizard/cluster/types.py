@@ -142,6 +142,12 @@ class Way:
         return self.sized.layout.gpus * self.copies if self.sized is not None else 0
 
     @property
+    def max_model_len(self) -> int | None:
+        """The longest request; None where nothing limits it, or where that is not known."""
+        length = self.sized.plan.value("max_model_len") if self.sized is not None else None
+        return length if isinstance(length, int) and self.sized is not None and self.sized.plan.model is not None else None
+
+    @property
     def cache_tokens(self) -> int | None:
         tokens = self.sized.cache_tokens if self.sized is not None else None
         return None if tokens is None else tokens * self.copies

@@ -108,13 +108,16 @@ def load(args: argparse.Namespace) -> tuple[Session, Inventory]:
 
 
 def _inventory_of(answers: Answers, file: str | None) -> Inventory:
-    """The nodes of the file that the answers name, else of the answers file itself."""
-    from wizard.cluster.nodes import read_inventory
+    """The nodes of the file that the answers name, else of the answers file itself (``file``)."""
+    from wizard.cluster import Inventory, read_inventory
+    from wizard.cluster.types import OVER_NODES
 
-    given = answers.get("nodes_file")
-    file = str(given[0]) if given is not None and given[0] else file
+    given, way = answers.get("nodes_file"), answers.get("run_on")
+    # For a way that has no such question its answer is kept, and left out.
+    if given is not None and given[0] and (way is None or way[0] in ("", *OVER_NODES)):
+        file = str(given[0])
     if file is None:
-        return read_inventory(b"", "", "")
+        return Inventory()
     path = Path(file).expanduser()
     try:
         data = path.read_bytes()
@@ -139,7 +142,15 @@ def prepared(session: Session, inventory: Inventory, *, given_out: bool) -> tupl
     if recorded and not given_out:
         return complete, made, None
     changes = prepare(cluster_files(made), out)
-    return complete, replace(made, after=writing.beside_what_is_there(made.after, made.plan, changes, out)), changes
+    after = writing.beside_what_is_there(made.after, made.plan, changes, out)
+    return complete, replace(made, after=after, warnings=(*made.warnings, *writing.left_over(changes, out))), changes
+
+
+def _listed_in_walk(answers: Answers) -> Inventory:
+    """The nodes of the walk's answers; where nothing is answered it runs on this machine alone."""
+    from wizard.cluster import Inventory
+
+    return _inventory_of(answers, None) if answers.get("run_on") is not None else Inventory()
 
 
 def changes_in_walk(session: Session, plan: Plan, out_dir: str, *, apply_wslconfig: bool = False) -> tuple[list[Change], Plan]:
@@ -148,7 +159,7 @@ def changes_in_walk(session: Session, plan: Plan, out_dir: str, *, apply_wslconf
     from wizard.apply import prepare
     from wizard.cluster import cluster_files, plan_cluster
 
-    inventory = _inventory_of(session.answers, None)
+    inventory = _listed_in_walk(session.answers)
     made = plan_cluster(session, inventory)
     if made.blockers:
         raise WizardError(_("This stands in the way:") + "\n" + writing.notices(made.blockers).rstrip())
@@ -157,7 +168,7 @@ def changes_in_walk(session: Session, plan: Plan, out_dir: str, *, apply_wslconf
         made = plan_cluster(complete, inventory)
     shown = replace(plan, session=complete, after=made.after, warnings=made.warnings)
     changes = prepare(cluster_files(made, apply_wslconfig=apply_wslconfig), out_dir)
-    shown = replace(shown, after=writing.beside_what_is_there(made.after, made.plan, changes, out_dir))
+    shown = replace(shown, after=writing.beside_what_is_there(made.after, made.plan, changes, out_dir), warnings=(*made.warnings, *writing.left_over(changes, out_dir)))
     return changes, writing.without_copying(shown) if apply_wslconfig else shown
 
 
@@ -166,16 +177,49 @@ def plan_in_walk(session: Session, plan: Plan) -> Plan:
     with what is typed next for all. ``plan`` is the one of a single server on this machine; it is shown as long as
     the others cannot be planned (with what stands in their way) or lie on other machines."""
     from wizard.cluster import KUBERNETES, REPLICAS, plan_cluster
+    from wizard.cluster.types import OVER_NODES
 
+    if plan.value("run_on") in OVER_NODES:
+        return _over_nodes(session, plan)
     if plan.value("run_on") not in (REPLICAS, KUBERNETES):
         return plan
     try:
-        made = plan_cluster(session, _inventory_of(session.answers, None))
+        made = plan_cluster(session, _listed_in_walk(session.answers))
     except WizardError:
         return plan
     if made.blockers:
         return replace(plan, blockers=made.blockers)
     return _of_one_server(made, plan)
+
+
+def _over_nodes(session: Session, plan: Plan) -> Plan:
+    """The plan of this machine with what the nodes that are listed say: what stands in their way, and which way is
+    recommended for them."""
+    from wizard.cluster import plan_cluster
+    from wizard.facts import Severity
+    from wizard.plan.draft import chosen_instead
+    from wizard.plan_types import WAY_IMPOSSIBLE, Choice, Notice
+    from wizard.steps import QUESTIONS
+
+    chosen = str(plan.value("run_on"))
+    labels = {c.value: c for c in QUESTIONS["run_on"].choices(plan)}
+    try:
+        inventory = _listed_in_walk(session.answers)
+        # Whether the nodes answer is asked for the review; not after every key.
+        made = plan_cluster(session, replace(inventory, settings=replace(inventory.settings, check_reach=False)))
+    except WizardError as error:
+        title = _("{way} cannot be done.").format(way=labels[chosen].label)
+        return replace(plan, blockers=(*plan.blockers, Notice(WAY_IMPOSSIBLE, Severity.BLOCKER, title, str(error))))
+    against = [b if b.code == "does_not_fit" else replace(b, code=WAY_IMPOSSIBLE) for b in made.blockers if b not in plan.blockers]
+    best, decision = made.recommended, plan.decision("run_on")
+    decisions, choices = plan.decisions, dict(plan.choices)
+    if best is not None and decision is not None:
+        label: Choice = labels[best.key]
+        reason = best.reason if best.key == chosen else chosen_instead(_("“{label}”").format(label=label.label), best.reason)
+        told = replace(decision, reason=reason, proposed=None if best.key == chosen else best.key)
+        decisions = tuple(told if d.key == "run_on" else d for d in decisions)
+        choices["run_on"] = tuple(replace(c, recommended=c.value == best.key) for c in labels.values())
+    return replace(plan, blockers=(*plan.blockers, *against), decisions=decisions, choices=choices)
 
 
 def _of_one_server(made: ClusterPlan, plan: Plan) -> Plan:
@@ -216,8 +260,8 @@ def ways_in_walk(session: Session) -> list[tuple[str, list[str]]]:
     answer lacks."""
     from wizard.cluster import plan_cluster
 
-    made = plan_cluster(session, _inventory_of(session.answers, None))
-    return [_way_words(w, made.run_on) for w in made.ways]
+    made = plan_cluster(session, _listed_in_walk(session.answers))
+    return [_way_words(w, made) for w in made.ways]
 
 
 # -- shown ----------------------------------------------------------------------------------------------------------
@@ -286,13 +330,14 @@ def way_json(way: Way) -> dict[str, Any]:
         "weights_gib_per_gpu": round(result.weights_bytes / GIB, 2) if result is not None and result.weights_known else None,
         "kv_cache_gib_per_gpu": round(result.kv_cache_bytes.best / GIB, 2) if result is not None and result.weights_known else None,
         "kv_cache_tokens": way.cache_tokens,
+        "max_model_len": way.max_model_len,
         "traffic_bytes_per_token": way.sized.traffic_bytes_per_token if way.sized is not None else None,
     }
 
 
 def text(made: ClusterPlan, changes: list[Change] | None) -> str:
     """The plan for people, at most 79 columns wide."""
-    parts = [_facts(made), _("What each way costs") + "\n" + "".join(_way_text(w, made.run_on) for w in made.ways)]
+    parts = [_facts(made), _("What each way costs") + "\n" + "".join(_way_text(w, made) for w in made.ways)]
     reasons = [d for d in made.decisions if d.reason and d.key in ("run_on", "head")]
     if reasons and not made.blockers:
         parts.append(_("Why") + "\n" + "".join(batch._reason_text(d) for d in reasons))
@@ -333,14 +378,15 @@ def _facts(made: ClusterPlan) -> str:
     return "".join(writing.wrapped(value or "-", " " * wide, columns.pad(label, wide)) + "\n" for label, value in rows)
 
 
-def _way_text(way: Way, run_on: str) -> str:
-    head, said = _way_words(way, run_on)
+def _way_text(way: Way, made: ClusterPlan) -> str:
+    head, said = _way_words(way, made)
     lines = [writing.wrapped(labelled(way.key, head), "      ", "  "), *(writing.wrapped(words, "      ") for words in said)]
     return "\n".join(lines) + "\n"
 
 
-def _way_words(way: Way, run_on: str) -> tuple[str, list[str]]:
+def _way_words(way: Way, made: ClusterPlan) -> tuple[str, list[str]]:
     """A way's title with its marks, and what is to be said of it, a paragraph each."""
+    run_on = made.run_on
     marks = [_("recommended")] if way.recommended else []
     marks += [_("chosen")] if way.key == run_on else []
     head = bracketed(way.title, listed(marks)) if marks else way.title
@@ -348,13 +394,17 @@ def _way_words(way: Way, run_on: str) -> tuple[str, list[str]]:
         return head, [_("Not possible: {why}").format(why=way.reason or "?")]
     price = [ngettext("{n} GPU", "{n} GPUs", way.gpus).format(n=way.gpus)] if way.gpus else []
     result = way.sized.result if way.sized is not None else None
-    if result is not None:
+    if result is not None and result.weights_known:
         price.append(_("{gib:.1f} GiB of each left for the KV cache").format(gib=max(0.0, result.kv_cache_bytes.best) / GIB))
     if way.cache_tokens:
         price.append(_("{n:,} tokens in all").format(n=way.cache_tokens))
     traffic = way.sized.traffic_bytes_per_token if way.sized is not None else 0
     price.append(_("about {kib:.0f} KiB between machines for each token").format(kib=traffic / 1024) if traffic else _("nothing crosses between machines for a token"))
     said = [stopped(clauses(price)), sentence(way.reason)]
+    usual = made.recommended.max_model_len if made.recommended is not None else None
+    if usual is not None and way.max_model_len is not None and way.max_model_len < usual:
+        words = _("The context is shorter this way: {length:,} tokens for a request, not {usual:,}.")
+        said.append(words.format(length=way.max_model_len, usual=usual))
     if way.needs:
         said.append(_("Needs: {needs}.").format(needs=clauses(way.needs)))
     return head, said

@@ -59,8 +59,35 @@ def changes_for(
     if complete is not session:
         plan = make_plan(complete)
     changes = prepare(files(plan, apply_wslconfig=apply_wslconfig), out_dir)
-    plan = replace(plan, after=beside_what_is_there(plan.after, plan, changes, out_dir))
+    plan = replace(plan, after=beside_what_is_there(plan.after, plan, changes, out_dir), warnings=(*plan.warnings, *left_over(changes, out_dir)))
     return changes, without_copying(plan) if apply_wslconfig else plan
+
+
+def left_over(changes: Sequence[Change], out_dir: str) -> tuple[Notice, ...]:
+    """A warning that names what an earlier write put into the same folder and this plan does not write; it stays."""
+    from wizard.apply import history
+    from wizard.facts import Severity
+    from wizard.outputs.answers import NAME as ANSWERS
+    from wizard.outputs.quoting import bash_line
+    from wizard.plan_types import Notice
+
+    root = os.path.realpath(out_dir)
+    written = {c.target for c in changes}
+    left: dict[str, None] = {}
+    for receipt in history():
+        targets = [f.target for f in receipt.files]
+        # A set of files has its answers beside it: those of a folder further down are another server's.
+        if receipt.status == "done" and os.path.join(root, ANSWERS) in targets:  # noqa: PTH118
+            left |= dict.fromkeys(t for t in targets if t.startswith(root + os.sep) and t not in written and os.path.isfile(t))  # noqa: PTH113
+    if not left:
+        return ()
+    title = ngettext(
+        "{files} is of an earlier write into this folder, and no part of this plan.",
+        "{files} are of an earlier write into this folder, and no part of this plan.",
+        len(left),
+    ).format(files=listed(sorted(os.path.relpath(t, root) for t in left)))
+    detail = _("Nothing is removed by itself. Stop what was started with it (docker compose down), then delete it:")
+    return (Notice("left_over", Severity.WARNING, title, detail, (bash_line(["rm", "--", *sorted(left)]),)),)
 
 
 # Written by one way to serve and not by every other: what starts a server, or stands before several.

@@ -92,8 +92,8 @@ def compose_file(plan: Plan) -> FileSpec:
             "          devices:",
             "            - driver: nvidia",
         ]
-        if plan.gpus and len(plan.gpus) < len(plan.machine.gpu.gpus):
-            ids = ", ".join(f'"{i}"' for i in plan.gpus)
+        if plan.picked_by_docker:
+            ids = ", ".join(f'"{i}"' for i in plan.picked_by_docker)
             out.append(f"              device_ids: [{ids}]")
         else:
             out.append("              count: all")

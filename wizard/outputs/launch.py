@@ -156,9 +156,9 @@ def _docker_option_rows(plan: Plan) -> list[tuple[list[str], str]]:
     address, port = port_binding(plan)
     rows: list[tuple[list[str], str]] = [(["--rm", "--name", container_name(plan)], "")]
     if plan.device == "nvidia":
-        if plan.gpus and len(plan.gpus) < len(plan.machine.gpu.gpus):
+        if plan.picked_by_docker:
             rows.append(
-                (["--gpus", '"device=' + ",".join(str(i) for i in plan.gpus) + '"'], plan.reason("gpus"))
+                (["--gpus", '"device=' + ",".join(str(i) for i in plan.picked_by_docker) + '"'], plan.reason("gpus"))
             )
         else:
             rows.append((["--gpus", "all"], ""))

@@ -18,6 +18,34 @@ class Reach:
     note: str
     reason: str
     network_note: str
+    network: str = ""  # what the other answer is called, and what it does; "": as for any machine
+    network_reason: str = ""
+
+    @property
+    def network_label(self) -> str:
+        return self.network or _("The network")
+
+    @property
+    def opened(self) -> str:
+        """What is said of a server that was opened to the network."""
+        reason = self.network_reason or _("other machines reach the server too, and need its API key (chosen by you; usual is “{usual}”)")
+        return reason.format(usual=self.label)
+
+
+def reach_of(machine: Machine, runtime: str, run_on: str) -> Reach:
+    """The same where the answer may be that it does not run on this machine: then that machine says nothing of it."""
+    if run_on == "kubernetes":
+        return Reach(
+            _("The cluster, without a key"),
+            _("every pod of the cluster; from outside only what kubectl port-forward leads in"),
+            _("every pod of the cluster reaches the server, without a key"),
+            _("every pod of the cluster that has the key"),
+            _("The cluster, with an API key"),
+            _("every pod of the cluster reaches the server, and needs its API key (chosen by you; usual is “{usual}”)"),
+        )
+    if run_on.startswith("nodes-"):
+        return Reach(_("The head only"), _("the first machine of the list"), _("only programs on the head reach the server"), _("with an API key"))
+    return reach(machine, runtime)
 
 
 def reach(machine: Machine, runtime: str) -> Reach:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wizard.i18n import _
-from wizard.outputs.reach import reach
+from wizard.outputs.reach import Reach, reach_of
 from wizard.plan.draft import Draft
 from wizard.plan_types import Choice
 from wizard.session import Value
@@ -37,11 +37,8 @@ def choose_access(draft: Draft, runtime: str) -> None:
         )
 
     draft.decide("port", free, reason, accept=accept_port)
-    words = reach(machine, runtime)
-    draft.choices["access"] = (
-        Choice("local", words.label, words.note, "", True),
-        Choice("network", _("The network"), words.network_note),
-    )
+    words = reach_of(machine, runtime, str(draft.session.answers.flat().get("run_on") or ""))
+    draft.choices["access"] = access_choices(words)
 
     host = draft.answered("host")
     opened = host is not None and not is_loopback(str(host[0]))
@@ -58,8 +55,12 @@ def choose_access(draft: Draft, runtime: str) -> None:
     made = draft.decisions["access"]
     if made.value == "network":
         # It stands above the line that opens the port, so it says what that line does.
-        why = _("other machines reach the server too, and need its API key (chosen by you; usual is “{usual}”)")
-        draft.decisions["access"] = replace(made, reason=why.format(usual=words.label))
+        draft.decisions["access"] = replace(made, reason=words.opened)
+
+
+def access_choices(words: Reach) -> tuple[Choice, ...]:
+    """The two answers to who may reach the server, in words that fit where it runs."""
+    return (Choice("local", words.label, words.note, "", True), Choice("network", words.network_label, words.network_note))
 
 
 def is_loopback(host: str) -> bool:

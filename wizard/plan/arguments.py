@@ -19,7 +19,7 @@ from wizard.plan.draft import Draft
 from wizard.plan.intents import Intent
 from wizard.plan.media import joined
 from wizard.plan.sizing import CPU_SPACE, MOST_LORA_SLOTS, OPTION_KEYS, Bed, Sized, text_of
-from wizard.plan_types import VISIBLE_DEVICES, FlagRow
+from wizard.plan_types import DEVICE_ORDER, VISIBLE_DEVICES, FlagRow, docker_picks_gpus, gpu_variables
 from wizard.releases.parse import NO, YES, negative_of, switches_off
 from wizard.releases.types import ImageInfo, KnownFault, Option, Release
 from wizard.session import SECRET_KEYS, Session, Value
@@ -162,7 +162,10 @@ def build(
     argv = (model, *command.argv())
     _verify(draft, argv, release, extra)
     inside = {**command.items}
-    env_inside = {k: v for k, v in command.env.items() if k not in VISIBLE_DEVICES.values()}
+    env_inside = dict(command.env)
+    if docker_picks_gpus(draft.machine, device):
+        picking = {VISIBLE_DEVICES[device]} | ({DEVICE_ORDER} if draft.answered("env." + DEVICE_ORDER) is None else set())
+        env_inside = {k: v for k, v in env_inside.items() if k not in picking}
     if runtime != "docker":
         inside = {k: v for k, v in inside.items() if k not in ("host", "port")}
         if "lora_modules" in inside:
@@ -499,13 +502,8 @@ def _hardware(
             ("half",),
             _("this GPU has no bfloat16 (compute capability {capability})").format(capability=capability),
         )
-    if (
-        runtime == "local"
-        and device in VISIBLE_DEVICES
-        and sized.gpus
-        and len(sized.gpus) < len(draft.machine.gpu.gpus)
-    ):
-        command.set_env(VISIBLE_DEVICES[device], ",".join(str(i) for i in sized.gpus), _("the GPUs that were chosen"))
+    for name, (value, reason) in gpu_variables(draft.machine, device, sized.gpus, container=runtime == "docker").items():
+        command.set_env(name, value, reason)
     if host_path is not None:
         mount = draft.machine.mount_of(host_path)
         option = command.option("safetensors_load_strategy")

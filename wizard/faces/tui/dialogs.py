@@ -180,7 +180,7 @@ def field_help(item: Field, walk: Walk) -> Content:
             if decision.reason:
                 rows.append((_("Why"), decision.reason))
             proposed = walk.proposal(question.key)
-            if not same(proposed, decision.value):
+            if not same(proposed, decision.value) and (decision.proposed is not None or not decision.chosen):
                 rows.append((_("The wizard would take"), value_words(question, plan, proposed)))
             if decision.flag:
                 rows.append((_("Becomes"), decision.flag))

@@ -275,7 +275,11 @@ class WalkScreen(Screen[None]):
         made_from = self._written_answers
         if isinstance(view, ReviewView) and view.written and made_from is not None and self.walk.answers != made_from:
             self._review_again(view)
-            self._hint(_("Your answers have changed since the files were written: Enter writes them anew."))
+            plan = self.walk.plan
+            if plan is not None and view.nothing_to_write(plan):
+                self._hint(_("Your answers have changed since the files were written, and something stands in the way: see the top of this step."))
+            else:
+                self._hint(_("Your answers have changed since the files were written: Enter writes them anew."))
 
     def _review_again(self, view: ReviewView) -> None:
         """From what is to be typed next back to the files, as they stand on the disk now."""
@@ -1119,7 +1123,7 @@ class WalkScreen(Screen[None]):
         view.applied = found.applied
         if found.changes != view.changes:
             view.changes = found.changes
-        view.after = found.complete.after
+        view.after, view.warnings = found.complete.after, found.complete.warnings
         view.error = found.error
         if found.complete.session.secrets != walk.secrets:
             # A random API key was made for the files that are shown: the same one is written.

@@ -874,6 +874,7 @@ class ReviewView(StepView):
         super().__init__(step)
         self.changes: list[Any] = []
         self.after: tuple[TypeNext, ...] | None = None  # what is typed next once ``changes`` are written; None: as the plan says
+        self.warnings: tuple[Notice, ...] = ()  # of ``changes``, which know what lies in the folder
         self.written = False
         self.all_the_same = False  # what was written stood there already
         self.may_start = False  # whether the server can be started from here
@@ -904,7 +905,7 @@ class ReviewView(StepView):
         return None
 
     def own_state(self) -> tuple[object, ...]:
-        return self.written, self.may_start, self.moved, self.copying, self.may_apply, self.applied, self.error, self.after, *self.changes
+        return self.written, self.may_start, self.moved, self.copying, self.may_apply, self.applied, self.error, self.after, self.warnings, *self.changes
 
     def show(self, walk: Walk) -> None:
         super().show(walk)
@@ -963,8 +964,8 @@ class ReviewView(StepView):
                 blocks.append(Content(told))
             elif ways.ways_of(plan):
                 blocks.append(Content(_("Enter shows what would fit, to be taken from there.")))
-        elif plan.warnings:
-            blocks.append(text.problems(plan.warnings, glyphs, self.room()))
+        elif self.warnings or plan.warnings:
+            blocks.append(text.problems(self.warnings or plan.warnings, glyphs, self.room()))
         return Content("\n\n").join([*blocks, Content("")]) if blocks else Content("")
 
     def enter_label(self, plan: Plan | None) -> str:
@@ -972,7 +973,9 @@ class ReviewView(StepView):
             return N_("Finish")
         if plan is not None and self.asks_again(plan):
             return N_("Ask again")
-        return N_("What would fit") if ways.ways_of(plan) else self.next_label
+        if ways.ways_of(plan):
+            return N_("What would fit")
+        return N_("Cannot be written") if self.error or (plan is not None and plan.blockers) else self.next_label
 
     def nothing_to_write(self, plan: Plan) -> bool:
         return not self.written and bool(plan.blockers or self.error or not self.changes)

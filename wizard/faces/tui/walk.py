@@ -256,8 +256,6 @@ class Walk:
             return plan.model is None or (plan.fit is not None and not plan.fit.fits)
         if step.id == "review":
             return bool(plan.blockers)
-        if step.id == "where" and str(plan.value("run_on", "this")).startswith("nodes-"):
-            return not plan.value("nodes_file")
         if step.id == "where" and any(b.code == WAY_IMPOSSIBLE for b in plan.blockers):
             return True
         questions = asked(step, plan)
