@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from wizard.errors import BadInput, WizardError
 from wizard.outputs.wslconfig import edit, keys, parse
-from wizard.outputs.wslconfig.edit import HEADER, quote
+from wizard.outputs.wslconfig.edit import head, quote
 from wizard.wsl_grammar import Entry, Fault
 
 MEMORY = {"wsl2.memory": "20GB"}
@@ -18,7 +18,7 @@ def test_a_new_file_has_a_header_and_the_settings() -> None:
     text = edit(
         None, {"wsl2.memory": "20GB", "wsl2.swap": "5GB", "general.instanceIdleTimeout": "-1"}
     ).decode()
-    assert text.startswith(HEADER)
+    assert text.startswith(head().decode())
     assert text.endswith("[wsl2]\nmemory=20GB\nswap=5GB\n\n[general]\ninstanceIdleTimeout=-1\n")
     assert edit(None, {}) == b""
     assert edit(None, {"wsl2.memory": None}) == b""
