@@ -114,6 +114,22 @@ def valid_tp(info: ModelInfo, gpus: int) -> list[int]:
     return [n for n in range(1, max(1, gpus) + 1) if tp_problem(info, n) is None] or [1]
 
 
+def smaller_tp(info: ModelInfo, layout: Layout) -> str:
+    """Which tensor parallel size to take in place of that of ``layout``, by which this model cannot be split."""
+    one = next((n for n in range(layout.tp, 0, -1) if tp_problem(info, n, expert_parallel=layout.ep) is None), 1)
+    return _("Take a tensor parallel size that divides them, such as {one}.").format(one=one)
+
+
+def over_gpus(layout: Layout, count: int) -> str | None:
+    """Why ``count`` GPUs are too few for these sizes; None when they are enough."""
+    if layout.gpus <= count:
+        return None
+    if layout.gpus == layout.tp:
+        return _("Tensor parallel size {tp} needs as many GPUs; {count} can be used.").format(tp=layout.tp, count=count)
+    words = _("Tensor, pipeline and data parallel sizes {tp} x {pp} x {dp} need as many GPUs; {count} can be used.")
+    return words.format(tp=layout.tp, pp=layout.pp, dp=layout.dp, count=count)
+
+
 def latent(info: ModelInfo) -> bool:
     """Whether the cache holds one compressed vector per token, which tensor parallelism copies to every GPU."""
     return any(layer.latent_dim for layer in info.kv_layers)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wizard import releases
 from wizard.facts import MountKind, Severity
 from wizard.fit import ways_out
-from wizard.fit_layout import layout_of, tp_problem
+from wizard.fit_layout import layout_of, over_gpus, smaller_tp, tp_problem
 from wizard.fit_types import CPU_PROCESS_BYTES, FitResult, WayOut, surely_too_large
 from wizard.i18n import _, clauses, labelled, sentence, sentences
 from wizard.models.info import ModelInfo
@@ -694,24 +694,16 @@ def _check_layout(draft: Draft, info: ModelInfo, bed: Bed, sized: Sized) -> None
     if not bed.gpus:
         return
     layout = layout_of(sized.request)
-    if layout.gpus > len(bed.gpus):
-        code, title = "tp_over_gpus", _("Tensor parallel size {tp} needs as many GPUs; {count} can be used.")
-        if layout.gpus != layout.tp:
-            words = _("Tensor, pipeline and data parallel sizes {tp} x {pp} x {dp} need as many GPUs; {count} can be used.")
-            code, title = "layout_over_gpus", words
-        draft.block(code, title.format(tp=layout.tp, pp=layout.pp, dp=layout.dp, count=len(bed.gpus)))
+    too_many = over_gpus(layout, len(bed.gpus))
+    if too_many is not None:
+        draft.block("tp_over_gpus" if layout.gpus == layout.tp else "layout_over_gpus", too_many)
         return
     if not info.num_heads:
         return
     wrong = tp_problem(info, layout.tp, expert_parallel=layout.ep)
     if wrong is None:
         return
-    one = next(n for n in range(layout.tp, 0, -1) if tp_problem(info, n, expert_parallel=layout.ep) is None)
-    draft.block(
-        "tp_not_dividing",
-        sentence(wrong),
-        _("Take a tensor parallel size that divides them, such as {one}.").format(one=one),
-    )
+    draft.block("tp_not_dividing", sentence(wrong), smaller_tp(info, layout))
 
 
 def _ada(capability: str) -> bool:
