@@ -38,7 +38,7 @@ from wizard.plan.wsl import plan_wsl
 from wizard.plan_types import Choice, MovePlanHint, Notice, Plan, own_environment
 from wizard.program import words_on
 from wizard.session import Session, Value, expand
-from wizard.steps import CLUSTER_KEYS, HERE, QUESTIONS
+from wizard.steps import CLUSTER_KEYS, HERE, QUESTIONS, unknown_gpus
 
 if TYPE_CHECKING:
     from wizard.recipes import Recipe, Variant
@@ -240,21 +240,16 @@ def _bed(draft: Draft, device: str) -> Bed:
             )
             for g in machine.gpu.gpus
         )
-        known = {str(g.index) for g in machine.gpu.gpus if g.vram_total_bytes.value}
-
-        def accept(value: Value) -> str | None:
-            wrong = [v for v in value if v not in known] if isinstance(value, tuple) else []
-            return (
-                _("There is no GPU {index}; there are: {known}.").format(
-                    index=", ".join(wrong), known=", ".join(sorted(known))
-                )
-                if wrong
-                else None
-            )
-
-        picked = draft.decide("gpus", proposed, reason, source="detected", accept=accept)
-        if isinstance(picked, tuple) and picked:
-            gpus = tuple(g for g in machine.gpu.gpus if str(g.index) in picked)
+        if (draft.answered("gpus") or ((), ""))[0]:
+            picked = draft.decide("gpus", proposed, reason, source="detected", accept=lambda value: unknown_gpus(machine, value))
+            gpus = tuple(g for g in machine.gpu.gpus if isinstance(picked, tuple) and str(g.index) in picked)
+        else:  # none named: as if nothing had been answered
+            draft.settle("gpus", proposed, reason)
+    else:
+        given = draft.answered("gpus")
+        wrong = unknown_gpus(machine, given[0]) if given is not None else None
+        if given is not None and wrong is not None:
+            draft.refuse("gpus", given[0], wrong)
     memory = machine.memory
     total = memory.total_bytes.or_else(0)
     limit = memory.cgroup_limit_bytes.value
