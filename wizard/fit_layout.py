@@ -144,9 +144,17 @@ def takes_pipeline(info: ModelInfo, stages: int, release: str) -> bool:
 
 def takes_experts(info: ModelInfo, request: FitRequest, gpus: int) -> bool:
     """Whether the experts of this model can lie whole on ``gpus`` GPUs."""
-    if not info.is_moe or (info.num_experts or 0) < gpus or request.lora_slots:
-        return False
-    return (request.quantization or info.quantization) not in _NO_EXPERT_PARALLEL
+    return info.is_moe and experts_problem(info, request, gpus) is None
+
+
+def experts_problem(info: ModelInfo, request: FitRequest, gpus: int) -> str | None:
+    """Why the experts of a mixture model cannot lie whole on ``gpus`` GPUs; None when they can."""
+    if (info.num_experts or 0) < gpus:
+        return _("it has {experts} experts for {gpus} GPUs").format(experts=info.num_experts or 0, gpus=gpus)
+    if request.lora_slots:
+        return _("vLLM spreads none beside LoRA adapters")
+    method = request.quantization or info.quantization
+    return _("{method} has no kernels for whole experts").format(method=method) if method in _NO_EXPERT_PARALLEL else None
 
 
 # --- what is taken -------------------------------------------------------------------------------------------
