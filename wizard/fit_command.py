@@ -212,7 +212,8 @@ def _check_layout(args: argparse.Namespace, info: ModelInfo, request: FitRequest
     wrong = over_gpus(layout, count)
     dividing = tp_problem(info, layout.tp, expert_parallel=layout.ep) if wrong is None and info.num_heads else None
     if dividing is not None:
-        wrong = sentences(sentence(dividing), smaller_tp(info, layout))
+        way = _("Take a tensor parallel size that divides them, such as {one}.").format(one=smaller_tp(info, layout))
+        wrong = sentences(sentence(dividing), way)
     if wrong is not None:
         raise BadInput(labelled("--tp" if args.tp else "--pp" if args.pp > 1 else "--set", wrong))
 

@@ -114,10 +114,9 @@ def valid_tp(info: ModelInfo, gpus: int) -> list[int]:
     return [n for n in range(1, max(1, gpus) + 1) if tp_problem(info, n) is None] or [1]
 
 
-def smaller_tp(info: ModelInfo, layout: Layout) -> str:
-    """Which tensor parallel size to take in place of that of ``layout``, by which this model cannot be split."""
-    one = next((n for n in range(layout.tp, 0, -1) if tp_problem(info, n, expert_parallel=layout.ep) is None), 1)
-    return _("Take a tensor parallel size that divides them, such as {one}.").format(one=one)
+def smaller_tp(info: ModelInfo, layout: Layout) -> int:
+    """The largest tensor parallel size up to that of ``layout`` that this model can be split by."""
+    return next((n for n in range(layout.tp, 0, -1) if tp_problem(info, n, expert_parallel=layout.ep) is None), 1)
 
 
 def over_gpus(layout: Layout, count: int) -> str | None:

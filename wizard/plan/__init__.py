@@ -698,7 +698,11 @@ def _check_layout(draft: Draft, info: ModelInfo, bed: Bed, sized: Sized) -> None
     wrong = tp_problem(info, layout.tp, expert_parallel=layout.ep)
     if wrong is None:
         return
-    draft.block("tp_not_dividing", sentence(wrong), smaller_tp(info, layout))
+    draft.block(
+        "tp_not_dividing",
+        sentence(wrong),
+        _("Take a tensor parallel size that divides them, such as {one}.").format(one=smaller_tp(info, layout)),
+    )
 
 
 def _ada(capability: str) -> bool:

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from wizard.facts import Machine, Problem, Severity, SystemKind, Vendor
 from wizard.i18n import _, clauses, listed, sentences, stopped
 from wizard.probes.common import GIB, gib, version_tuple
-from wizard.probes.problems.drivers import NEWEST_CAPABILITY, NEWEST_DRIVER, PAGE, below, driver_commands, upgrade_warning
+from wizard.probes.problems.drivers import (
+    NEWEST_CAPABILITY,
+    NEWEST_DRIVER,
+    PAGE,
+    below,
+    driver_commands,
+    upgrade_warning,
+)
 from wizard.probes.problems.words import sentence
 
 # vLLM's images by the CUDA that they are built with, newest first: the last release, CUDA, the driver that it is
