@@ -59,8 +59,6 @@ def wrong(option: Option, text: str, release: Release) -> str | None:
         return _("It holds a zero byte, which no command can carry.")
     if option.dest == "quantization" and release.quantization and raw not in ("", "None", *release.quantization, *PLUGIN_METHODS):
         return _("Must be one of: {names}.").format(names=", ".join(release.quantization))
-    if option.dest == "kv_cache_dtype" and release.kv_cache_dtypes and raw not in ("", *release.kv_cache_dtypes):
-        return _("Must be one of: {names}.").format(names=", ".join(release.kv_cache_dtypes))
     if option.start_others != "plugins" and not taken(raw, option):
         return _("Must be one of: {names}.").format(names=_named(raw, option.start_values))
     if option.value_type in ("json", "json_or_str") and raw[:1] in ("{", "["):
@@ -94,6 +92,9 @@ def refused(name: str, text: str, release: Release) -> str | None:
     raw = text.strip()
     if option is not None and option.kind in ("flag", "optional_flag"):
         return None if raw.lower() in (*YES, *NO) else _("It must be yes or no.")
+    if key == "kv_cache_dtype" and release.kv_cache_dtypes and raw not in release.kv_cache_dtypes:
+        # A plugin may bring another type; of its size nothing is known here, and a plan does not take it either.
+        return _("Must be one of: {names}.").format(names=", ".join(release.kv_cache_dtypes))
     for problem in check_argv(["model", f"{flag}={raw}"], release.version):
         if problem.refused:
             return sentence(problem.message)
