@@ -75,6 +75,7 @@ LEAST_OF_OWN_TYPE = 4_096  # with less than this in the model's own type the cac
 OFFLOADS_GIB = (2, 4, 8, 12, 16, 24, 32)
 MOST_OFFLOADED = 0.4  # of the weights: beyond it nobody waits for an answer
 OFFLOAD_ON_WSL_SINCE = (0, 30)  # before, offloading needs pinned memory, which vLLM turns off on WSL
+MOST_AT_ONCE = 256  # requests; vLLM may take more, which then mostly slow each other down
 FEWER = (128, 64, 32, 16, 8, 4, 2, 1)
 
 
@@ -421,7 +422,9 @@ def choose(
     start = base or FitRequest(release, smallest.total_bytes)
     default = default_utilization if default_utilization is not None else float(constant("utilization_default", release)["value"])
     utilization, why = choose_utilization(smallest.total_bytes, smallest.free_bytes, default, wsl=wsl)
+    spared = None  # the share that would be taken, where the user's own is less
     if start.gpu_memory_utilization is not None:
+        spared = utilization if start.gpu_memory_utilization < utilization - 0.005 else None
         utilization, why = start.gpu_memory_utilization, _("as asked")
     start = replace(
         start, release=release, gpu_total_bytes=smallest.total_bytes, gpu_free_bytes=smallest.free_bytes, gpu_name=smallest.name, gpus=len(gpus),
@@ -438,8 +441,8 @@ def choose(
     picks.update({key: Pick(key, _layout_value(request, key), reason) for key, reason in reasons.items()})
     trial = _Trial(chosen, measured)
     request = _kv_type(trial, request, aim, picks, fixed)
-    request = _offload(trial, request, aim, picks, allowed, fixed, ram_free_bytes)
-    request = _length(trial, request, aim, picks)
+    request = _offload(trial, request, aim, picks, allowed, fixed, ram_free_bytes, spared)
+    request = _length(trial, request, aim, picks, spared)
     request = _requests(trial, request, start, aim, picks)
     result = trial.fit(request)
     if explain and not result.fits:
@@ -518,9 +521,13 @@ def _kv_type(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick
 
 
 def _offload(
-    trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick], allowed: frozenset[str], fixed: frozenset[str], ram_free_bytes: int | None
+    trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick], allowed: frozenset[str], fixed: frozenset[str], ram_free_bytes: int | None,
+    spared: float | None,
 ) -> FitRequest:  # fmt: skip
-    """The last resort: so much of the weights in RAM that a useful context fits, where there is RAM for it."""
+    """The last resort: so much of the weights in RAM that a useful context fits, where there is RAM for it.
+
+    ``spared`` is the utilization that would be taken, where the user's own is lower: then that may be the cause.
+    """
     if OFFLOAD in fixed or OFFLOAD not in allowed or request.cpu or not ram_free_bytes or not trial.info.weight_bytes or not offload_works(request):
         return request
     # For a useful context only: a longer one that the user asked for is no reason to make every answer slow.
@@ -537,7 +544,9 @@ def _offload(
             break
         if trial.fit(replace(asked, cpu_offload_bytes=gib * GIB)).fits:
             words = _("the last resort: without {gib} GiB of the weights in RAM no useful context fits; for every token of an answer they are copied to the GPU anew")
-            picks[OFFLOAD] = Pick(OFFLOAD, str(gib), words.format(gib=gib))
+            if spared is not None and trial.fit(replace(asked, gpu_memory_utilization=spared)).fits:
+                words = _("your own GPU memory utilization of {asked:g} is the cause: with {spared:.2f}, for which there is room, a useful context would fit without {gib} GiB of the weights in RAM; for every token of an answer they are copied to the GPU anew")
+            picks[OFFLOAD] = Pick(OFFLOAD, str(gib), words.format(gib=gib, asked=request.gpu_memory_utilization, spared=spared))
             return replace(request, cpu_offload_bytes=gib * GIB)
     return request
 
@@ -553,7 +562,7 @@ def round_length(tokens: int) -> int:
     return tokens // step * step if tokens >= step else tokens
 
 
-def _length(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick]) -> FitRequest:
+def _length(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick], spared: float | None) -> FitRequest:
     """The aimed length, or the longest round one that surely fits."""
     longest = trial.info.max_model_len
     target = request.max_model_len or _target(trial.info, aim) or COMFORTABLE_LENGTH
@@ -579,6 +588,10 @@ def _length(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick]
                         break
             if length < LEAST_LENGTH:
                 length, reason = min(target, LEAST_LENGTH), _("the least that is of use; see what stands in the way")
+            if spared is not None:
+                reason += "; " + _("your own GPU memory utilization of {asked:g} leaves less room than {spared:.2f} would").format(
+                    asked=request.gpu_memory_utilization, spared=spared
+                )
         if result.calibrated:
             reason += "; " + _("computed with what was measured on this machine")
     picks["max_model_len"] = Pick("max_model_len", str(length), reason)
@@ -606,17 +619,21 @@ def _requests(trial: _Trial, request: FitRequest, start: FitRequest, aim: Aim, p
         if result.concurrency is None or not result.fits or room >= (result.max_num_seqs or 256):
             picks[key] = Pick(key, str(result.max_num_seqs or 256), _("vLLM's default; more only wait for their turn"))
             return request
-        seqs, reason = max(4, min(256, 4 * max(1, room))), _("the cache holds {room} requests of full length; shorter ones share it").format(room=held)
+        seqs = max(4, min(MOST_AT_ONCE, 4 * max(1, room)))
+        reason = _("the cache holds {room} requests of full length; most are shorter, so four times as many are let in, {most} at most").format(room=held, most=MOST_AT_ONCE)
     else:
         seqs, reason = aim.seqs, _("enough for this purpose; more only wait for their turn")
-        many = min(256, room // 8 * 8)
+        many = min(MOST_AT_ONCE, room // 8 * 8)
         if many > seqs:
             # More requests at once take memory of their own: what is said is what is left with so many.
             final = trial.fit(replace(request, max_num_seqs=many))
             if final.fits and final.concurrency is not None and final.concurrency < many:
                 many = max(seqs, int(final.concurrency) // 8 * 8)
                 final = trial.fit(replace(request, max_num_seqs=many))
-            seqs, reason = many, _("the KV cache holds {room} requests of full length").format(room=_one_figure(final))
+            words = _("the KV cache holds {room} requests of full length, taken down to a multiple of 8")
+            if many == MOST_AT_ONCE:
+                words = _("the KV cache holds {room} requests of full length; more than {most} at once would mostly slow each other down")
+            seqs, reason = many, words.format(room=_one_figure(final), most=MOST_AT_ONCE)
     if result.certain:
         fewer = next((n for n in (seqs, *FEWER) if n <= seqs and trial.fit(replace(request, max_num_seqs=n)).fits), None)
         if fewer is not None and fewer < seqs:

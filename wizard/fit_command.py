@@ -14,7 +14,7 @@ from wizard.counts import number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.fit_settings import apply_settings, share_of
 from wizard.fit_types import CPU_PROCESS_BYTES, LINE_NAMES, Calibration, FitRequest, FitResult, Interval
-from wizard.i18n import _
+from wizard.i18n import _, labelled, sentence, sentences
 
 if TYPE_CHECKING:
     import argparse
@@ -62,7 +62,9 @@ def run(args: argparse.Namespace) -> int:
         raise BadInput(_("Which model? Give --model with a folder, a .gguf file or a repository id."))
     info, variants = _model(args, host, machine)
     notes: list[str] = []
+    _check_options(args)
     request = _request(args, machine, notes)
+    _check_layout(args, info, request, machine)
     calibrations = _kept(host, args)
     if args.tp is None and request.gpus > 1 and layout_of(request).gpus == 1:
         request = _spread(info, request, calibrations, notes)
@@ -180,6 +182,42 @@ def _release(asked: str | None) -> str:
     return re.sub(r"\.x$", ".0", text)
 
 
+def _check_options(args: argparse.Namespace) -> None:
+    """Raise BadInput for the first option of vLLM that the release does not take as it is given, naming it."""
+    from wizard import releases
+    from wizard.plan.values import refused
+
+    release = releases.load(_release(args.release))
+    given = [(f"--kv-cache-dtype {args.kv_cache_dtype}", "kv_cache_dtype", args.kv_cache_dtype)]
+    if args.max_model_len:
+        given.append((f"--max-model-len {args.max_model_len}", "max_model_len", args.max_model_len))
+    for setting in args.set:
+        name, _sep, value = setting.partition("=")
+        given.append((f"--set {setting}", name, value))
+    for shown, name, value in given:
+        # A variable in capitals is none of its options, nor is "device": so a log says that it is of a processor.
+        key = name.strip().lstrip("-").replace("-", "_")
+        wrong = None if not key or key.isupper() or key == "device" else refused(key, value, release)
+        if wrong is not None:
+            raise BadInput(labelled(shown, wrong))
+
+
+def _check_layout(args: argparse.Namespace, info: ModelInfo, request: FitRequest, machine: Machine | None) -> None:
+    """Raise BadInput for sizes that cannot be: more GPUs than there are, or what the model cannot be divided by."""
+    from wizard.fit_layout import layout_of, over_gpus, smaller_tp, tp_problem
+
+    layout = layout_of(request)
+    # Of a kind of GPU that is only named there are as many as the sizes need.
+    count = args.gpus or (layout.gpus if machine is None or request.cpu else _of_machine(machine)[4])
+    wrong = over_gpus(layout, count)
+    dividing = tp_problem(info, layout.tp, expert_parallel=layout.ep) if wrong is None and info.num_heads else None
+    if dividing is not None:
+        way = _("Take a tensor parallel size that divides them, such as {one}.").format(one=smaller_tp(info, layout))
+        wrong = sentences(sentence(dividing), way)
+    if wrong is not None:
+        raise BadInput(labelled("--tp" if args.tp else "--pp" if args.pp > 1 else "--set", wrong))
+
+
 def _request(args: argparse.Namespace, machine: Machine | None, notes: list[str]) -> FitRequest:
     from wizard.counts import parse_count
     from wizard.fit_constants import gpu_model
@@ -202,7 +240,10 @@ def _request(args: argparse.Namespace, machine: Machine | None, notes: list[str]
     if total is None:
         raise WizardError(_("This machine has no GPU that can be read. Name one with --gpu or --gpu-memory-gib."))
     if args.gpu_free_gib:
-        free = int(args.gpu_free_gib * GIB)
+        # A nominal size may also be given as what is free: it is no more than all of the card.
+        if args.gpu_free_gib * GIB > max(total, (args.gpu_memory_gib or 0) * GIB):
+            raise BadInput(_("--gpu-free-gib: {free:g} GiB cannot be free of {total:.1f} GiB.").format(free=args.gpu_free_gib, total=total / GIB))
+        free = min(int(args.gpu_free_gib * GIB), total)
     request = FitRequest(
         release=_release(args.release), gpu_total_bytes=total, gpu_free_bytes=free, gpu_name=name, compute_capability=cc, gpus=max(gpus, (args.tp or 1) * args.pp),
         tensor_parallel_size=args.tp or 1, pipeline_parallel_size=args.pp, gpu_memory_utilization=args.gpu_memory_utilization, kv_cache_dtype=args.kv_cache_dtype,
@@ -277,6 +318,7 @@ def _calibrate(args: argparse.Namespace, host: Host, machine: Machine | None) ->
     notes: list[str] = []
     if args.release is None and figures.release:
         args.release = figures.release
+    _check_options(args)
     for key in ("max_num_seqs", "max_num_batched_tokens", "dtype", "quantization", "enforce_eager", "kv_cache_memory_bytes", "enable_prefix_caching", "block_size", "mamba_ssm_cache_dtype"):
         value = figures.arguments.get(key)
         if isinstance(value, (int, str, float, bool)) and value is not None and not any(s.replace("-", "_").startswith(key + "=") for s in args.set):

@@ -114,6 +114,21 @@ def valid_tp(info: ModelInfo, gpus: int) -> list[int]:
     return [n for n in range(1, max(1, gpus) + 1) if tp_problem(info, n) is None] or [1]
 
 
+def smaller_tp(info: ModelInfo, layout: Layout) -> int:
+    """The largest tensor parallel size up to that of ``layout`` that this model can be split by."""
+    return next((n for n in range(layout.tp, 0, -1) if tp_problem(info, n, expert_parallel=layout.ep) is None), 1)
+
+
+def over_gpus(layout: Layout, count: int) -> str | None:
+    """Why ``count`` GPUs are too few for these sizes; None when they are enough."""
+    if layout.gpus <= count:
+        return None
+    if layout.gpus == layout.tp:
+        return _("Tensor parallel size {tp} needs as many GPUs; {count} can be used.").format(tp=layout.tp, count=count)
+    words = _("Tensor, pipeline and data parallel sizes {tp} x {pp} x {dp} need as many GPUs; {count} can be used.")
+    return words.format(tp=layout.tp, pp=layout.pp, dp=layout.dp, count=count)
+
+
 def latent(info: ModelInfo) -> bool:
     """Whether the cache holds one compressed vector per token, which tensor parallelism copies to every GPU."""
     return any(layer.latent_dim for layer in info.kv_layers)
@@ -128,9 +143,17 @@ def takes_pipeline(info: ModelInfo, stages: int, release: str) -> bool:
 
 def takes_experts(info: ModelInfo, request: FitRequest, gpus: int) -> bool:
     """Whether the experts of this model can lie whole on ``gpus`` GPUs."""
-    if not info.is_moe or (info.num_experts or 0) < gpus or request.lora_slots:
-        return False
-    return (request.quantization or info.quantization) not in _NO_EXPERT_PARALLEL
+    return info.is_moe and experts_problem(info, request, gpus) is None
+
+
+def experts_problem(info: ModelInfo, request: FitRequest, gpus: int) -> str | None:
+    """Why the experts of a mixture model cannot lie whole on ``gpus`` GPUs; None when they can."""
+    if (info.num_experts or 0) < gpus:
+        return _("it has {experts} experts for {gpus} GPUs").format(experts=info.num_experts or 0, gpus=gpus)
+    if request.lora_slots:
+        return _("vLLM spreads none beside LoRA adapters")
+    method = request.quantization or info.quantization
+    return _("{method} has no kernels for whole experts").format(method=method) if method in _NO_EXPERT_PARALLEL else None
 
 
 # --- what is taken -------------------------------------------------------------------------------------------

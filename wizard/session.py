@@ -476,14 +476,14 @@ def load_answers(data: bytes, name: str) -> dict[str, Value]:
                     "{name}: “{key}” is a secret and may not stand in an answers file. Put it into the environment variable {variable}."
                 ).format(name=name, key=key, variable=SECRET_ENV[key])
             )
-        if isinstance(value, list) and all(isinstance(x, str) for x in value):
-            answers[key] = tuple(value)
+        if isinstance(value, list) and all(isinstance(x, str) or type(x) is int for x in value):
+            answers[key] = tuple(str(x) for x in value)
         elif isinstance(value, (str, int, float, bool)):
             answers[key] = value
         else:
             raise BadInput(
                 _(
-                    "{name}: the value of “{key}” must be text, a number, true or false, or a list of texts."
+                    "{name}: the value of “{key}” must be text, a number, true or false, or a list of texts or whole numbers."
                 ).format(name=name, key=key)
             )
     return answers

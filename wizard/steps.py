@@ -20,6 +20,7 @@ from wizard.plan_types import Choice, Plan
 from wizard.session import SECRET_KEYS, Layer, Session, Value, expand, is_repo_id, looks_like_path
 
 if TYPE_CHECKING:
+    from wizard.facts import Machine
     from wizard.releases.types import ArgProblem
 
 Kind = Literal["text", "path", "int", "float", "bool", "choice", "multi", "list", "secret", "model"]
@@ -48,6 +49,7 @@ class Question:
     minimum: float | None = None
     maximum: float | None = None
     optional: bool = False  # may be left empty
+    asked_first: bool = False  # asked in plain lines though it may be left empty: others of its step follow from it
     advanced: bool = False  # folded away at first
     default: Value | None = None  # in force where the plan decides nothing for the key
     offered: tuple[tuple[str, str, str], ...] = ()  # the choices where the plan has none of its own: (value, label, note)
@@ -67,9 +69,9 @@ class Question:
             return None if self.optional else _("This may not be left empty.")
         if self.kind in ("int", "float") and not isinstance(value, bool):
             if self.minimum is not None and value < self.minimum:
-                return _("Must be at least {minimum}.").format(minimum=_number(self.minimum))
+                return _("Must be at least {minimum}.").format(minimum=number_text(self.minimum))
             if self.maximum is not None and value > self.maximum:
-                return _("Must be at most {maximum}.").format(maximum=_number(self.maximum))
+                return _("Must be at most {maximum}.").format(maximum=number_text(self.maximum))
         if self.kind == "choice":
             known = self.choices(plan)
             hit = next((c for c in known if c.value == str(value)), None)
@@ -89,8 +91,9 @@ class Step:
     when: Callable[[Plan], bool] = _always
 
 
-def _number(x: float) -> str:
-    return f"{x:g}"
+def number_text(x: float) -> str:
+    """A limit in full: no power of ten, no ".0"."""
+    return f"{x:.16g}"
 
 
 # -- checks ---------------------------------------------------------------------------------------------------
@@ -209,6 +212,22 @@ def _check_parallel(plan: Plan, value: int) -> str | None:
             heads=heads, value=value
         )
     return None
+
+
+def unknown_gpus(machine: Machine, value: Value) -> str | None:
+    """Which of the GPUs named are not there, and which are; None where all are. All of them are meant by none."""
+    known = [str(g.index) for g in machine.gpu.gpus if g.vram_total_bytes.value]
+    wrong = [v for v in value if v not in known] if isinstance(value, tuple) else []
+    if not wrong:
+        return None
+    if not known:
+        return _("There is no GPU {index}: this machine has none that can be used.").format(index=", ".join(wrong))
+    return _("There is no GPU {index}; there are: {known}.").format(index=", ".join(wrong), known=", ".join(known))
+
+
+def _check_gpus(plan: Plan, value: tuple[str, ...]) -> str | None:
+    # Where none is seen, that stands in the way and is said by the plan.
+    return unknown_gpus(plan.machine, value) if plan.machine.gpu.gpus else None
 
 
 def _on_gpu(plan: Plan) -> bool:
@@ -343,6 +362,7 @@ MACHINE = Step(
             N_("GPUs to use"),
             "multi",
             N_("The GPUs that vLLM may use. All GPUs of one kind are taken unless you say otherwise."),
+            check=_check_gpus,
             when=_many_gpus,
             optional=True,
         ),
@@ -646,6 +666,7 @@ WSL = Step(
             when=_wsl_host_unknown,
             unit="GiB",
             optional=True,
+            asked_first=True,
         ),
         Question(
             "host_cpus",
@@ -782,6 +803,21 @@ def asked(step: Step, plan: Plan) -> tuple[Question, ...]:
     return tuple(q for q in step.questions if q.when(plan))
 
 
+def kind_words(kind: Kind) -> str:
+    """What an answer of that kind is, in words."""
+    return {
+        "text": _("text"),
+        "path": _("path"),
+        "int": _("whole number"),
+        "float": _("number"),
+        "bool": _("yes or no"),
+        "choice": _("one of the choices"),
+        "multi": _("numbers, separated by commas"),
+        "list": _("texts, separated by commas"),
+        "model": _("path or repository id"),
+    }.get(kind, kind)
+
+
 # -- text to value ----------------------------------------------------------------------------------------------
 
 
@@ -802,7 +838,7 @@ def parse_value(question: Question, text: str, name: str | None = None) -> Value
         if re.fullmatch(r"-?\d{19,}", raw) and question.maximum is not None:
             raise BadInput(
                 _("{key}: must lie between {low} and {high}.").format(
-                    key=called, low=_number(question.minimum or 0), high=_number(question.maximum)
+                    key=called, low=number_text(question.minimum or 0), high=number_text(question.maximum)
                 )
             )
         return parse_count(called, _without_unit(raw, question))

@@ -94,8 +94,10 @@ def _asks(args: argparse.Namespace) -> bool:
     """Whether the user is asked before writing; raises BadInput where there is nobody to ask."""
     if _only_shown(args) or getattr(args, "yes", False):
         return False
+    if sys.stdin is not None and getattr(args, "plain", False):
+        return True  # the walk in plain lines takes its answers from a pipe as well
     if sys.stdin is None or not sys.stdin.isatty() or not sys.stdout.isatty():
-        raise BadInput(_("There is no terminal to ask on. Add --yes to write, or --dry-run to look."))
+        raise BadInput(_("There is no terminal to ask on. vllm-wizard windows --yes writes without asking, vllm-wizard windows --dry-run only looks."))
     return True
 
 
@@ -103,8 +105,10 @@ def _confirmed(question: str) -> bool:
     try:
         return input(question).strip().lower() in ("y", "yes", _("yes"))
     except EOFError:
-        print()
         return False
+    finally:
+        if not sys.stdin.isatty():
+            print()
 
 
 def _print(half: WindowsHalf, changes: list[Change], receipt: Receipt | None, *, steps: bool = True) -> None:

@@ -367,3 +367,77 @@ def test_the_last_instructions_name_the_folder_that_was_written_with_a_made_key_
     told = capsys.readouterr().out.rpartition("Next:")[2]
     assert f"cd {tmp_path}/vllm-native-rtx5090" in " ".join(told.split())
     assert any(t.startswith("API key: none given: a random one is made") for titles in script.offered for t in titles)
+
+
+# -- what a newcomer met ------------------------------------------------------------------------------------------
+
+
+def test_another_option_is_refused_where_it_is_typed(
+    walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wrong = ["dtype=int3", "max_num_batched_tokens=abc", "max_num_batched_tokens=0", "max_num_seqs=0", "swap_space=4", ""]
+    answers = {"another option of vllm serve, as name=value": ["y"], "Option": list(wrong), "What now?": ["leave"]}
+    code, script = walk(NATIVE, tmp_path / "walk", answers)
+    assert code == 1
+    assert not script.answers["Option"]
+    told = " ".join(capfd.readouterr().out.split())
+    assert "“int3”" in told or "'int3' is not one of" in told
+    assert "'abc' is not a whole number" in told
+    assert "This stands in the way" not in told
+
+
+def test_a_step_that_an_answer_opens_before_is_shown_next(
+    walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, _script = walk(NATIVE, tmp_path / "walk", {"gpu_memory_utilization": ["0.2"], "Which step?": []})
+    assert code == 1
+    out = " ".join(capfd.readouterr().out.split())
+    flags, where = out.index(": Flags"), out.index(": Where it runs")
+    assert flags < where < out.index(": Access")
+    assert "opens a step that lies before that one. It comes now" in out
+
+
+def test_the_memory_of_windows_is_asked_before_what_follows_from_it(walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    machine = str(MACHINES / "wsl2-interop-off-custom-root")
+    _code, script = walk(machine, tmp_path / "a", {"What now?": ["leave"]})
+    assert "host_memory_gib" in script.asked
+    assert "wsl_memory_gib" not in script.asked
+    assert "Enter leaves it open." in capfd.readouterr().out
+    _code, script = walk(machine, tmp_path / "b", {"Go on from them?": ["no"], "host_memory_gib": ["64"], "What now?": ["leave"]})
+    memory = next(line for step in script.offered for line in step if line.startswith("Memory for WSL2"))
+    assert "nothing" not in memory
+
+
+@pytest.mark.parametrize(("typed", "written"), [("\n", False), ("y\n", True)])
+def test_the_windows_half_takes_its_answer_from_a_pipe(
+    typed: str, written: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    type_in(monkeypatch, typed)
+    assert main(["--plain", "--machine", str(MACHINES / "windows-rtx4070"), "--out", str(tmp_path / "out")]) == (0 if written else 1)
+    assert (tmp_path / "out").exists() is written
+    type_in(monkeypatch, typed)
+    assert main(["windows", "--machine", str(MACHINES / "windows-rtx4070"), "--out", str(tmp_path / "no")]) == 2
+    assert "windows --yes" in capfd.readouterr().err
+
+
+def test_the_end_of_the_input_names_what_works(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert "--yes" not in str(prompts.ended("Go on?", "")).replace("generate --yes --out DIR", "")
+    assert "generate --yes --out DIR --set port=VALUE" in str(prompts.ended("Port", "port"))
+
+
+def test_leaving_says_whether_anything_was_written(
+    monkeypatch: pytest.MonkeyPatch, walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ask._Walk, "_review", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    walk(NATIVE, tmp_path / "walk", {})
+    assert "Left. Nothing was written;" in capfd.readouterr().out
+
+
+def test_a_limit_is_written_in_full() -> None:
+    from wizard.faces.tui.dialogs import _range_text
+    from wizard.steps import number_text
+
+    assert [number_text(x) for x in (1 << 20, 0.05, 1.0)] == ["1048576", "0.05", "1"]
+    assert _range_text(1, 1 << 20) == "1 to 1048576"

@@ -143,6 +143,37 @@ def test_bad_input_is_named(words: list[str]) -> None:
     assert str(fault.value)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--gpus", "4", "--tp", "3"], "--tp: 32 attention heads cannot be divided by 3. Take a tensor parallel size that divides them, such as 2."),
+        (["--gpus", "2", "--tp", "4"], "--tp: Tensor parallel size 4 needs as many GPUs; 2 can be used."),
+        (["--gpus", "2", "--tp", "2", "--pp", "2"], "sizes 2 x 2 x 1 need as many GPUs; 2 can be used."),
+        (["--gpus", "2", "--set", "tensor_parallel_size=4"], "--set: Tensor parallel size 4"),
+        (["--kv-cache-dtype", "foo"], "--kv-cache-dtype foo: Must be one of: auto"),
+        (["--max-model-len", "0"], "--max-model-len 0: Must be at least 1."),
+        (["--set", "dtype=int3"], "--set dtype=int3: 'int3' is not one of"),
+        (["--set", "max_num_seqs=0"], "--set max_num_seqs=0: It must be at least 1."),
+        (["--set", "nope=1"], "--set nope=1: No vLLM release has --nope."),
+        (["--set", "swap_space=4"], "--swap-space was removed in"),
+        (["--set", "enforce_eager=perhaps"], "--set enforce_eager=perhaps: It must be yes or no."),
+        (["--gpu-free-gib", "200"], "--gpu-free-gib: 200 GiB cannot be free of 79.2 GiB."),
+    ],
+)
+def test_what_the_release_or_the_plan_refuses_is_no_fit(tmp_path: Path, words: list[str], told: str) -> None:
+    with pytest.raises(BadInput) as fault:
+        run(["fit", "--model", folder(tmp_path, "Qwen3-8B"), "--gpu", "H100", *words])
+    assert told in str(fault.value)
+
+
+def test_what_the_release_takes_is_fitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder(tmp_path, "Qwen3-8B")
+    for words in (["--tp", "4"], ["--set", "no-enable-prefix-caching"], ["--set", "max_model_len=auto"], ["--set", "kv-cache-memory=20G"], ["--set", "device=cpu"], ["--set", "VLLM_X=1"]):
+        assert ask(capsys, "--model", path, "--gpu", "H100", *words)
+    full = ask(capsys, "--model", path, "--gpu-memory-gib", "80", "--gpu-free-gib", "80")
+    assert full["gpu_free_gib"] == full["gpu_total_gib"]
+
+
 def test_the_bar_reads_in_black_and_white() -> None:
     result = fit(from_config(MODELS["Qwen3-8B"], source="x"), FitRequest("0.21.0", int(23.5 * GIB), gpu_name="RTX 4090"))
     drawn = bar(result, int(23.5 * GIB))

@@ -93,3 +93,27 @@ def test_on_the_command_line_it_is_wrong_input(capsys: pytest.CaptureFixture[str
     machine = "tests/machines/wsl2-rtx4090-desktop"
     assert main(["plan", "--machine", machine, "--set", "wsl_memory_gib=4000"]) == 2
     assert "wsl_memory_gib" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [*WSL, "wsl2-no-gpu"])
+def test_the_parts_of_the_memory_add_up_and_name_the_model(name: str) -> None:
+    made = plan(session_of(name))
+    text = made.reason("wsl_memory_gib")
+    parts = re.search(r"([\d.]+) GiB for Linux and vLLM's processes \((.+?)\) and ([\d.]+) GiB so that the weights of (\S+) stay", text)
+    assert parts is not None, text
+    assert round(sum(float(part.split()[0]) for part in parts[2].split(", ")), 1) == float(parts[1])
+    wanted = re.search(r"([\d.]+) GiB(?:, rounded up| that are wanted| \()", text)
+    assert wanted is not None, text
+    assert round(float(parts[1]) + float(parts[3]), 1) == float(wanted[1])
+    assert made.model is not None
+    assert parts[4] in (made.model.repo_id, made.model.source.rsplit("/", 1)[-1])
+
+
+def test_a_size_of_the_users_own_is_judged_by_what_it_leaves_to_windows() -> None:
+    name = "wsl2-rtx3060-model-on-d"
+    made = plan(session_of(name, wsl_memory_gib=31))
+    assert any("leave Windows only 0.9 of 31.9 GiB" in w.title and "8.0 GiB" in w.detail for w in made.warnings)
+    text = next(f for f in files(made) if f.path == ".wslconfig").content.decode()
+    assert "Windows keeps 0.9 of 31.9 GiB" in " ".join(text.replace("#    ", "").split())
+    assert "Windows keeps 10.9" not in text
+    assert not any(w.code == "wsl_memory_too_large" for w in plan(session_of(name, wsl_memory_gib=23)).warnings)

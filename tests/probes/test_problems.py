@@ -409,3 +409,19 @@ def test_interop_names_the_command_that_restarts_the_distro_and_promises_no_ques
     assert f"wsl --terminate {name}" in told
     assert "this terminal included" in told
     assert "user folder" not in told
+
+
+def test_a_driver_that_an_image_admits_is_told_so_and_a_system_upgrade_is_warned_of() -> None:
+    from wizard.probes.problems import gpu
+    from wizard.releases.images import _DRIVER
+
+    least, branches = _DRIVER["12.9"]
+    assert (str(gpu.CUDA_12_VARIANT_DRIVER), tuple(map(str, gpu.CUDA_12_VARIANT_BRANCHES))) == (least, branches)
+    machine = recorded("native-t4")
+    told = next(p for p in machine.problems if p.code == "driver_too_old")
+    assert "Its Docker image runs with this driver too" in told.detail
+    assert "upgrades the whole system" in told.detail
+    assert told.commands[0] == "sudo do-release-upgrade"
+    assert "does not run with this driver" in gpu._without_update(machine, 545, "0.32.0")
+    newer = gpu._driver(replace(machine, os_name=known("Ubuntu 24.04.3 LTS", "test")))[0]
+    assert "upgrades the whole system" not in newer.detail

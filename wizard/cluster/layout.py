@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from wizard.cluster.types import Layout, Sized
 from wizard.facts import Gpu, Machine
-from wizard.fit_layout import layout_of, takes_experts, takes_pipeline, tp_problem
+from wizard.fit_layout import experts_problem, layout_of, takes_experts, takes_pipeline, tp_problem
 from wizard.fit_types import FitRequest
 from wizard.i18n import _
 from wizard.models.info import ModelInfo
@@ -221,4 +221,7 @@ def best(session: Session, one: Plan, nodes: int, gpus: int, network_gbps: float
     if slow and not tried.layout.expert_parallel and any(layout.expert_parallel for layout in wanted):
         why = _("{reason}; at {gbps:g} Gbit/s between the nodes the experts' traffic would cost more").format(reason=tried.reason, gbps=network_gbps or 0)
         tried = replace(tried, reason=why)
+    elif info.is_moe and not tried.layout.expert_parallel:
+        against = experts_problem(info, request, nodes * max(1, gpus)) or _("no such layout fits")
+        tried = replace(tried, reason=_("{reason}; its experts are not spread over all GPUs: {why}").format(reason=tried.reason, why=against))
     return tried

@@ -50,6 +50,7 @@ class _Walk:
         self.host: Host = inputs.open_machine(args)
         self.recorded = inputs.is_recorded(args)
         self.walk = Walk()
+        self.count = 0  # of the steps, when the last one was shown
         self.kept: Path = resume.session_path(self.host.name if self.recorded else resume.THIS_MACHINE)
 
     # -- the course of it ---------------------------------------------------------------------------------------
@@ -59,21 +60,40 @@ class _Walk:
             self._look(self._offer_saved())
             if self._machine_is_blocked():
                 return 1
-            for step_id in self._step_ids():
-                self._step(step_id)
+            self._through()
             return self._review()
         except KeyboardInterrupt:
             say()
-            say(_("Left. Nothing more was written; your answers are kept for the next start."))
+            if self.walk.written:
+                say(_("Left. Nothing more was written; your answers are kept for the next start."))
+            else:
+                say(_("Left. Nothing was written; your answers are kept for the next start."))
             if secrets := resume.not_kept(self.walk.secrets_given()):
                 say(writing.wrapped(secrets))
             raise
 
-    def _step_ids(self) -> list[str]:
-        """Steps in order; which of them apply is looked at when their turn comes."""
-        from wizard.steps import REVIEW, STEPS
+    def _through(self) -> None:
+        """All steps that were not shown yet, in order. Answers open and close steps, also before the one they are
+        given on: those come next."""
+        while True:
+            steps = [s.id for s in self.walk.steps()]
+            step_id = next((s for s in steps[:-1] if s not in self.walk.visited), None)
+            if step_id is None:
+                return
+            self._tell_count(step_id, steps)
+            self._step(step_id)
 
-        return [s.id for s in STEPS if s.id != REVIEW.id]
+    def _tell_count(self, step_id: str, steps: list[str]) -> None:
+        """Say where the numbers of the steps do not go on as before."""
+        before, self.count = self.count, len(steps)
+        at, last = steps.index(step_id), self.walk.step_id
+        if last in self.walk.visited and last in steps and steps.index(last) > at:
+            say(writing.wrapped(_("What you answered opens a step that lies before that one. It comes now; with it there are {count}.").format(count=len(steps))))
+        elif before and before != len(steps):
+            say(writing.wrapped(_("With what you answered there are {count} steps now instead of {before}.").format(count=len(steps), before=before)))
+        else:
+            return
+        say()
 
     @property
     def plan(self) -> Plan:
@@ -135,6 +155,7 @@ class _Walk:
         if step is None:
             return
         self.walk.step_id = step_id
+        self.walk.visited.add(step_id)
         self._head(step)
         if step_id == "machine":
             self._tell_machine()
@@ -195,7 +216,11 @@ class _Walk:
                 self._question(QUESTIONS[picked])
 
     def _lacks_answer(self, question: Question) -> bool:
-        """Whether nothing stands for a question that cannot be left open."""
+        """Whether nothing stands for a question that cannot be left open, or from which others follow."""
+        if question.asked_first:
+            return question.current(self.plan) is None
+        if self.plan.decision(question.key) is not None:
+            return False  # where the plan itself leaves it open, with its reason
         if question.optional or question.secret or question.advanced or question.kind in ("bool", "list", "multi"):
             return False
         return question.current(self.plan) in (None, "")
@@ -266,6 +291,8 @@ class _Walk:
             for option in options:
                 say(writing.wrapped(option.title, "    ", "  "))
             shown = _editable(current)
+            if question.asked_first and not shown:
+                say("  " + _("Enter leaves it open."))
             typed = self.ask.text(label, shown, self._checker(question, shown), question.key)
             if typed == shown:
                 say()
@@ -386,10 +413,14 @@ class _Walk:
             return _("Write it as name=value.")
         assert self.walk.session is not None
         try:
-            set_answer(self.walk.session, self.plan, key, value, Layer.USER)
+            probed = set_answer(self.walk.session, self.plan, key, value, Layer.USER)
         except BadInput as error:
             return str(error)
-        return None
+        *_before, name = probed.answers.user  # the last one given
+        question = QUESTIONS.get(name)
+        if question is not None:
+            return question.error(self.plan, probed.answers.user[name])
+        return self.walk.new_fault(self.plan, probed)
 
     def _set_option(self, typed: str) -> None:
         assert self.walk.session is not None
@@ -536,12 +567,14 @@ class _Walk:
         if picked == _OTHER:
             return False
         self._step(picked)
+        self._through()
         return True
 
     def _write(self, plan: Plan, changes: list[Change]) -> int:
         from wizard.apply import write
 
         receipt = write(changes)
+        self.walk.written = True
         resume.save(self.kept, self._keepable(), resume.FINISHED)
         say(writing.written(receipt))
         after = list(plan.after)
@@ -557,7 +590,10 @@ class _Walk:
         move = plan.move
         assert move is not None
         say(writing.wrapped(_("The model is still on the slow drive: {source}.").format(source=move.source)))
-        if not self.ask.confirm(_("Copy it now to {to}?").format(to=move.destination), True, ""):
+        try:
+            if not self.ask.confirm(_("Copy it now to {to}?").format(to=move.destination), True, ""):
+                return False
+        except InputEnded:  # nobody there any more; what was to be written is
             return False
         from wizard import move_command
 

@@ -257,7 +257,7 @@ def _command(name: str) -> str:
 
 def _answers() -> str:
     from wizard.faces.writing import wrapped
-    from wizard.steps import STEPS
+    from wizard.steps import STEPS, kind_words
 
     lines = [
         wrapped(
@@ -273,22 +273,8 @@ def _answers() -> str:
         for question in step.questions:
             unit = bracketed("", question.unit) if question.unit else ""
             how = (
-                _("cannot be given here: it is a secret") if question.secret else _kind(question.kind) + unit
+                _("cannot be given here: it is a secret") if question.secret else kind_words(question.kind) + unit
             )
             lines.append(f"  {question.key}: {how}")
             lines.append(wrapped(_(question.help), "      "))
     return "\n".join(lines) + "\n"
-
-
-def _kind(kind: str) -> str:
-    return {
-        "text": _("text"),
-        "path": _("path"),
-        "int": _("whole number"),
-        "float": _("number"),
-        "bool": _("yes or no"),
-        "choice": _("one of the choices"),
-        "multi": _("names, separated by commas"),
-        "list": _("texts, separated by commas"),
-        "model": _("path or repository id"),
-    }.get(kind, kind)

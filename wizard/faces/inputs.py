@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput
-from wizard.i18n import _, sentences
+from wizard.i18n import _, labelled, sentences
 from wizard.regular_file import require_regular
 from wizard.session import (
     SECRET_ENV,
@@ -23,7 +23,7 @@ from wizard.session import (
     load_answers,
     load_pinned,
 )
-from wizard.steps import QUESTIONS, Question, parse_value, set_answer
+from wizard.steps import QUESTIONS, Question, kind_words, parse_value, set_answer
 
 if TYPE_CHECKING:
     from wizard.host import Host
@@ -122,6 +122,8 @@ def _typed(key: str, value: Value, name: str) -> Value:
             return parse_value(question, value, key)
         except BadInput as error:
             raise BadInput(_("{name}: {error}").format(name=name, error=error)) from None
+    if kind == "multi" and type(value) is int:
+        return (str(value),)
     fits = {
         "bool": isinstance(value, bool),
         "int": isinstance(value, int) and not isinstance(value, bool),
@@ -131,8 +133,8 @@ def _typed(key: str, value: Value, name: str) -> Value:
     }.get(kind, isinstance(value, (int, float)) and not isinstance(value, bool))
     if not fits:
         raise BadInput(
-            _("{name}: the value of “{key}” is of the wrong kind ({kind} is wanted).").format(
-                name=name, key=key, kind=kind
+            _("{name}: the value of “{key}” is of the wrong kind. What can stand there: {kind}.").format(
+                name=name, key=key, kind=kind_words(kind)
             )
         )
     return str(value) if kind in ("text", "path", "choice", "model") else value
@@ -182,7 +184,7 @@ def load_session(
     if any(loose.values()):
         for layer, table in loose.items():
             for key, value in table.items():
-                session = set_answer(session, plan, key, as_text(value), layer)
+                session = set_given(session, plan, key, value, layer, args.answers)
         plan = make_plan(session)
     looked = look_at_adapters(session)
     if looked is not session:
@@ -190,6 +192,16 @@ def load_session(
     check_answers(session, plan, args.answers)
     check_paths(host, session, plan)
     return session, plan
+
+
+def set_given(session: Session, plan: Plan, key: str, value: Value, layer: Layer, answers_file: str | None = None) -> Session:
+    """The session with an option of vLLM as a file or ``--set`` gives it; what is wrong in a file is said with its name."""
+    try:
+        return set_answer(session, plan, key, as_text(value), layer)
+    except BadInput as error:
+        if layer is not Layer.FILE:
+            raise
+        raise BadInput(labelled(answers_file or _("answers file"), str(error))) from None
 
 
 def check_paths(host: Host, session: Session, plan: Plan) -> None:

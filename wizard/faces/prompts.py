@@ -55,11 +55,11 @@ def say(text: str = "") -> None:
 
 
 def ended(label: str, key: str) -> InputEnded:
-    how = _("--set {key}=VALUE").format(key=key) if key else "--yes"
+    command = "vllm-wizard generate --yes --out DIR" + (f" --set {key}=VALUE" if key else "")
     return InputEnded(
-        _(
-            "Standard input ended at “{label}”, so nothing was written. Answer it with {how}, or write without questions: vllm-wizard generate --yes --out DIR"
-        ).format(label=label, how=how)
+        _("Standard input ended at “{label}”, so nothing was written. This writes without questions: {command}").format(
+            label=label, command=command
+        )
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wizard import releases
 from wizard.facts import MountKind, Severity
 from wizard.fit import ways_out
-from wizard.fit_layout import layout_of, tp_problem
+from wizard.fit_layout import layout_of, over_gpus, smaller_tp, tp_problem
 from wizard.fit_types import CPU_PROCESS_BYTES, FitResult, WayOut, surely_too_large
 from wizard.i18n import _, clauses, labelled, sentence, sentences
 from wizard.models.info import ModelInfo
@@ -38,7 +38,7 @@ from wizard.plan.wsl import plan_wsl
 from wizard.plan_types import Choice, MovePlanHint, Notice, Plan, own_environment
 from wizard.program import words_on
 from wizard.session import Session, Value, expand
-from wizard.steps import CLUSTER_KEYS, HERE, QUESTIONS
+from wizard.steps import CLUSTER_KEYS, HERE, QUESTIONS, unknown_gpus
 
 if TYPE_CHECKING:
     from wizard.recipes import Recipe, Variant
@@ -240,21 +240,16 @@ def _bed(draft: Draft, device: str) -> Bed:
             )
             for g in machine.gpu.gpus
         )
-        known = {str(g.index) for g in machine.gpu.gpus if g.vram_total_bytes.value}
-
-        def accept(value: Value) -> str | None:
-            wrong = [v for v in value if v not in known] if isinstance(value, tuple) else []
-            return (
-                _("There is no GPU {index}; there are: {known}.").format(
-                    index=", ".join(wrong), known=", ".join(sorted(known))
-                )
-                if wrong
-                else None
-            )
-
-        picked = draft.decide("gpus", proposed, reason, source="detected", accept=accept)
-        if isinstance(picked, tuple) and picked:
-            gpus = tuple(g for g in machine.gpu.gpus if str(g.index) in picked)
+        if (draft.answered("gpus") or ((), ""))[0]:
+            picked = draft.decide("gpus", proposed, reason, source="detected", accept=lambda value: unknown_gpus(machine, value))
+            gpus = tuple(g for g in machine.gpu.gpus if isinstance(picked, tuple) and str(g.index) in picked)
+        else:  # none named: as if nothing had been answered
+            draft.settle("gpus", proposed, reason)
+    else:
+        given = draft.answered("gpus")
+        wrong = unknown_gpus(machine, given[0]) if given is not None else None
+        if given is not None and wrong is not None:
+            draft.refuse("gpus", given[0], wrong)
     memory = machine.memory
     total = memory.total_bytes.or_else(0)
     limit = memory.cgroup_limit_bytes.value
@@ -695,23 +690,19 @@ def _check_layout(draft: Draft, info: ModelInfo, bed: Bed, sized: Sized) -> None
     if not bed.gpus:
         return
     layout = layout_of(sized.request)
-    if layout.gpus > len(bed.gpus):
-        code, title = "tp_over_gpus", _("Tensor parallel size {tp} needs as many GPUs; {count} can be used.")
-        if layout.gpus != layout.tp:
-            words = _("Tensor, pipeline and data parallel sizes {tp} x {pp} x {dp} need as many GPUs; {count} can be used.")
-            code, title = "layout_over_gpus", words
-        draft.block(code, title.format(tp=layout.tp, pp=layout.pp, dp=layout.dp, count=len(bed.gpus)))
+    too_many = over_gpus(layout, len(bed.gpus))
+    if too_many is not None:
+        draft.block("tp_over_gpus" if layout.gpus == layout.tp else "layout_over_gpus", too_many)
         return
     if not info.num_heads:
         return
     wrong = tp_problem(info, layout.tp, expert_parallel=layout.ep)
     if wrong is None:
         return
-    one = next(n for n in range(layout.tp, 0, -1) if tp_problem(info, n, expert_parallel=layout.ep) is None)
     draft.block(
         "tp_not_dividing",
         sentence(wrong),
-        _("Take a tensor parallel size that divides them, such as {one}.").format(one=one),
+        _("Take a tensor parallel size that divides them, such as {one}.").format(one=smaller_tp(info, layout)),
     )
 
 

@@ -69,18 +69,10 @@ class Draft:
         value, layer = given
         converted = convert(key, value)
         if converted is None:
-            self.block(
-                "bad_answer",
-                _("The answer “{key}” cannot be “{value}”.").format(key=key, value=value),
-                _("It must be of the kind: {kind}.").format(kind=_kind_name(key)),
-            )
+            self.refuse(key, value, _("It must be of the kind: {kind}.").format(kind=_kind_name(key)))
             return None
         if isinstance(converted, str) and "\0" in converted:
-            self.block(
-                "bad_answer",
-                _("The answer “{key}” cannot be “{value}”.").format(key=key, value=value),
-                _("It holds a zero byte, which no command can carry."),
-            )
+            self.refuse(key, value, _("It holds a zero byte, which no command can carry."))
             return None
         return converted, layer.value
 
@@ -103,11 +95,7 @@ class Draft:
         if given is not None and accept is not None:
             wrong = accept(given[0])
             if wrong:
-                self.block(
-                    "bad_answer",
-                    _("The answer “{key}” cannot be “{value}”.").format(key=key, value=given[0]),
-                    wrong,
-                )
+                self.refuse(key, given[0], wrong)
                 given = None
         if given is None or given[0] == proposed:
             origin = given[1] if given is not None else source
@@ -159,6 +147,11 @@ class Draft:
         notice = Notice(code, Severity.BLOCKER, title, detail, commands, where)
         if notice not in self.blockers:
             self.blockers.append(notice)
+
+    def refuse(self, key: str, value: Value, why: str) -> None:
+        """An answer that cannot be taken, with the reason."""
+        words = _("The answer “{key}” cannot be “{value}”.").format(key=key, value=", ".join(value) if isinstance(value, tuple) else value)
+        self.block("bad_answer", words, why)
 
 
 def convert(key: str, value: Value) -> Value | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from wizard.errors import BadInput
 from wizard.i18n import _, sentence
 from wizard.releases import start_values
-from wizard.releases.parse import human_int
+from wizard.releases.parse import NO, YES, check_argv, find_option, human_int
 from wizard.releases.start_values import PLUGIN_METHODS, taken
 from wizard.releases.types import Option, Release
 
@@ -70,12 +70,35 @@ def wrong(option: Option, text: str, release: Release) -> str | None:
         return _("It must be a JSON object, such as {example}.").format(example='{"rope_theta": 1000000}')
     if start_values.outside(raw, option):
         return sentence(start_values.within(option))
-    least = LEAST.get(option.dest)
+    # 0 is no length; -1 is the longest that fits, to releases that know it.
+    least = 1 if option.dest == "max_model_len" and raw == "0" else LEAST.get(option.dest)
     if least is not None:
         number = _number(raw)
         if number is not None and number < least:
             return _("Must be at least {minimum}.").format(minimum=least)
     return None
+
+
+def refused(name: str, text: str, release: Release) -> str | None:
+    """Why ``text`` cannot be given for the option called ``name`` (its dest, or a flag without its dashes); None where
+    the release takes it. An option that it does not have is refused too."""
+    key = name.replace("-", "_")
+    flag = "--" + name.replace("_", "-")
+    option = next((o for o in release.options if o.dest == key), None)
+    if option is not None and flag not in option.flags:
+        flag = option.flag
+    if option is None:
+        option = find_option(release, flag)[0]
+    raw = text.strip()
+    if option is not None and option.kind in ("flag", "optional_flag"):
+        return None if raw.lower() in (*YES, *NO) else _("It must be yes or no.")
+    if key == "kv_cache_dtype" and release.kv_cache_dtypes and raw not in release.kv_cache_dtypes:
+        # A plugin may bring another type; of its size nothing is known here, and a plan does not take it either.
+        return _("Must be one of: {names}.").format(names=", ".join(release.kv_cache_dtypes))
+    for problem in check_argv(["model", f"{flag}={raw}"], release.version):
+        if problem.refused:
+            return sentence(problem.message)
+    return wrong(option, raw, release) if option is not None else None
 
 
 SHOWN = 12

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from wizard.facts import SystemKind, Wsl
 from wizard.i18n import _, labelled, sentences
 from wizard.models.info import ModelInfo
+from wizard.models.move_place import own_name
 from wizard.outputs.wslconfig import WslAdvice, parse, tune, verify_in_force
 from wizard.plan.draft import Draft
 from wizard.plan.sizing import Sized
@@ -55,6 +57,7 @@ def plan_wsl(
         host_cpus=cpus,
         weights_bytes=info.weight_bytes,
         gpu_count=gpu_count,
+        model=info.repo_id or own_name(info.source),
         cpu_offload_bytes=_held_in_ram(sized, gpu_count),
         multimodal="image" in info.modalities,
         existing=wsl.wslconfig_bytes,
@@ -97,7 +100,7 @@ def _held_in_ram(sized: Sized, gpu_count: int) -> int:
     return sized.request.cpu_offload_bytes * max(1, gpu_count)  # so much for each GPU
 
 
-SIZE_WARNINGS = ("wsl_memory_too_small", "wsl_swap_over_disk")  # of answers that are taken all the same
+SIZE_WARNINGS = ("wsl_memory_too_small", "wsl_memory_too_large", "wsl_swap_over_disk")  # of answers that are taken all the same
 SIZE_KEYS = ("wsl_memory_gib", "wsl_swap_gib", "wsl_processors")
 
 
@@ -143,6 +146,8 @@ def _decide_size(
                 _("{value} GiB are too little for WSL2: this server needs about {need:.0f} GiB of RAM.").format(value=value, need=need),
                 _("Linux then ends the server while the model is loaded."),
             )
+        if name == MEMORY and advice.host_ram_bytes is not None:
+            _judge_rest(draft, key, value, proposed, advice.host_ram_bytes / GIB, (advice.windows_keeps_bytes or 0) / GIB)
         own = draft.machine.wsl
         free = own.host_free_disk_bytes.value if own is not None else None
         if name == SWAP and free is not None and value * GIB > free:
@@ -160,6 +165,21 @@ def _decide_size(
                 _("The answer “{key}” cannot be “{value}”.").format(key=key, value=value),
                 _("Windows has only {there:.1f} GiB: take less, so that some is left for it.").format(there=host / GIB),
             )
+
+
+def _judge_rest(draft: Draft, key: str, value: int, proposed: int | None, ram: float, keeps: float) -> None:
+    """What a size of the user's own leaves to Windows: its reason, and a warning where that is little."""
+    left = ram - value
+    if left < 0:
+        return  # refused
+    reason = _("chosen by you: Windows keeps {left:.1f} of {ram:.1f} GiB; vllm-wizard would take {proposed} GiB")
+    draft.decisions[key] = replace(draft.decisions[key], reason=reason.format(left=left, ram=ram, proposed=proposed))
+    if left < keeps:
+        draft.warn(
+            "wsl_memory_too_large",
+            _("{value} GiB for WSL2 leave Windows only {left:.1f} of {ram:.1f} GiB.").format(value=value, left=left, ram=ram),
+            _("It should keep {keeps:.1f} GiB: with less, all that runs on it slows down or is ended.").format(keeps=keeps),
+        )
 
 
 def _gib(value: str | None) -> int | None:

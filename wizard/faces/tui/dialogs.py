@@ -22,7 +22,7 @@ from wizard.faces.tui.walk import Walk, same
 from wizard.faces.tui.widgets import Chooser, LineInput, PushButton, Row, Rows, glyphs_of, more_marks
 from wizard.i18n import _
 from wizard.plan_types import Choice
-from wizard.steps import value_words
+from wizard.steps import number_text, value_words
 
 if TYPE_CHECKING:
     from wizard.plan_types import FlagRow
@@ -199,10 +199,10 @@ def field_help(item: Field, walk: Walk) -> Content:
 
 def _range_text(low: float | None, high: float | None) -> str:
     if low is not None and high is not None:
-        return _("{low:g} to {high:g}").format(low=low, high=high)
+        return _("{low} to {high}").format(low=number_text(low), high=number_text(high))
     if low is not None:
-        return _("{low:g} or more").format(low=low)
-    return _("at most {high:g}").format(high=high)
+        return _("{low} or more").format(low=number_text(low))
+    return _("at most {high}").format(high=number_text(high or 0))
 
 
 def another_help() -> Content:

@@ -841,7 +841,7 @@ class WalkScreen(Screen[None]):
             given = probed.answers.get(dest)
             if question is not None and given is not None:
                 return question.error(plan, given[0])
-            return self.wizard.flag_error(dest, value) or self._new_fault(plan, probed)
+            return self.wizard.flag_error(dest, value) or self.walk.new_fault(plan, probed)
 
         def taken(edit: FlagEdit | None) -> None:
             if edit is None:
@@ -857,11 +857,6 @@ class WalkScreen(Screen[None]):
             self._files_later()
 
         self.app.push_screen(FlagDialog(row, self.walk.answers.get(dest), check), taken)
-
-    def _new_fault(self, plan: Plan, probed: Session) -> str | None:
-        """Why an answer as it stands would be refused by the plan over it."""
-        faults = [b for b in self.walk.plan_of(probed).blockers if b.code in ("bad_value", "bad_answer") and b not in plan.blockers]
-        return sentences(faults[0].title, faults[0].detail) if faults else None
 
     def _tell_where_it_went(self, dest: str, before: Plan) -> None:
         """An option that does not stand in the command itself was taken by a field of another step: name it."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard.facts import Severity
-from wizard.i18n import _
+from wizard.i18n import _, sentences
 from wizard.models.move_place import own_name, place_in
 from wizard.plan_types import WAY_IMPOSSIBLE
 from wizard.session import Answers, Layer, Secrets, Session, Value, expand, look_at_adapters
@@ -25,7 +25,6 @@ from wizard.steps import (
     Question,
     Step,
     asked,
-    set_answer,
     visible_steps,
 )
 
@@ -119,16 +118,22 @@ class Walk:
         """The plan of another session, to try something out; the walk stays as it is."""
         return self._plan(session)
 
+    def new_fault(self, plan: Plan, probed: Session) -> str | None:
+        """Why an answer as it stands would be refused by the plan over it."""
+        codes = ("flag_refused", "bad_value", "bad_answer")
+        faults = [b for b in self.plan_of(probed).blockers if b.code in codes and b not in plan.blockers]
+        return sentences(faults[0].title, faults[0].detail) if faults else None
+
     def check_given(self, plan: Plan) -> None:
         """Hold the answers of files and options against the plan: options of vLLM get the name that the release
         gives them. Raises BadInput for one that is no answer, or not a well-formed one."""
-        from wizard.faces.inputs import as_text, check_answers
+        from wizard.faces.inputs import check_answers, set_given
 
         session = replace(plan.session, answers=self.answers)
         for layer in (Layer.FILE, Layer.CLI):
             for key, value in self.answers.layer(layer).items():
                 if key not in QUESTIONS:
-                    session = set_answer(session.forget(key), plan, key, as_text(value), layer)
+                    session = set_given(session.forget(key), plan, key, value, layer)
         check_answers(session, plan)
         self.answers = session.answers
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wizard.facts import Machine, MountKind
-from wizard.i18n import _, sentences, stopped
+from wizard.i18n import _, listed, ngettext, sentences, stopped
 from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.parse import GIB, Parsed, parse
 
@@ -88,6 +88,7 @@ def tune(
     host_cpus: int | None,
     weights_bytes: int | None,
     gpu_count: int,
+    model: str = "",
     cpu_offload_bytes: int = 0,
     multimodal: bool = False,
     existing: bytes | None = None,
@@ -96,12 +97,14 @@ def tune(
 ) -> WslAdvice:
     """The advice for one model on one host.
 
-    ``weights_bytes`` None: not known, the page cache is then left out. ``existing`` is the user's ``.wslconfig``:
+    ``weights_bytes`` None: not known, the page cache is then left out. ``model`` is whose they are, for the reasons.
+    ``existing`` is the user's ``.wslconfig``:
     own values that suffice are kept. ``keep_alive`` adds what stops WSL from ending a server after its last
     terminal closes. ``machine`` is asked for what the warnings need (Docker Desktop, disks).
     """
     current = parse(existing or b"", "wslconfig", host_ram_bytes, host_cpus)
-    need = _need_gib(gpu_count, cpu_offload_bytes, multimodal)
+    parts = _need_parts(gpu_count, cpu_offload_bytes, multimodal)
+    need = sum(gib for gib, _words in parts)
     warnings = [*_file_warnings(current, host_ram_bytes, machine)]
     notes = _notes(machine)
     settings: list[Setting] = []
@@ -109,7 +112,7 @@ def tune(
     keeps = cap = good = None
     fits: bool | None = None
     if weights_bytes is not None:
-        good = need + weights_bytes / GIB
+        good = need + round(weights_bytes / GIB, 1)
     if host_ram_bytes is None:
         question = _(
             "How much RAM does Windows have? From inside WSL only the virtual machine's share is seen, so memory and swap "
@@ -121,7 +124,7 @@ def tune(
         cap = ram - keeps
         fits = need <= cap
         memory_gib = _memory_gib(ram, cap, need, good)
-        memory = _memory_setting(current, ram, keeps, cap, need, good, memory_gib)
+        memory = _memory_setting(current, ram, keeps, cap, need, good, memory_gib, _wanted_words(parts, good, model))
         settings.append(memory)
         settings.append(_swap_setting(current, memory, memory_gib))
         if not fits:
@@ -158,9 +161,35 @@ def tune(
     )
 
 
-def _need_gib(gpu_count: int, cpu_offload_bytes: int, multimodal: bool) -> float:
-    need = _BASE_GIB + _PER_GPU_GIB * max(gpu_count, 0) + cpu_offload_bytes / GIB + _SPARE_GIB
-    return need + (_MULTIMODAL_GIB if multimodal else 0.0)
+def _need_parts(gpu_count: int, cpu_offload_bytes: int, multimodal: bool) -> list[tuple[float, str]]:
+    """What is needed, each in GiB and in words. Sizes are rounded before they are summed up, so that what is shown
+    adds up for whoever reads it."""
+    gpus = max(gpu_count, 0)
+    parts = [
+        (_BASE_GIB + _SPARE_GIB, _("{gib} for the system and the server")),
+        (_PER_GPU_GIB * gpus, ngettext("{gib} for the GPU's process", "{gib} for the processes of {n} GPUs", gpus)),
+        (_MULTIMODAL_GIB if multimodal else 0.0, _("{gib} for images")),
+        (round(cpu_offload_bytes / GIB, 1), _("{gib} for what the model holds in RAM")),
+    ]
+    return [(gib, words.format(gib=_tenths(gib), n=gpus)) for gib, words in parts if gib]
+
+
+def _tenths(gib: float) -> str:
+    return f"{gib:.1f}".removesuffix(".0")
+
+
+def _wanted_words(parts: list[tuple[float, str]], good: float | None, model: str) -> str:
+    """What is wanted, as the sum that it is."""
+    need = sum(gib for gib, _words in parts)
+    figures = {"need": _tenths(need), "made_of": listed(words for _gib, words in parts)}
+    if good is None:
+        return _("{need} GiB for Linux and vLLM's processes ({made_of}); the size of the weights is not known").format(**figures)
+    weights = f"{good - need:.1f}"
+    if not model:
+        return _("{need} GiB for Linux and vLLM's processes ({made_of}) and {weights} GiB so that the weights stay in memory once read").format(**figures, weights=weights)
+    return _("{need} GiB for Linux and vLLM's processes ({made_of}) and {weights} GiB so that the weights of {model} stay in memory once read").format(
+        **figures, weights=weights, model=model
+    )
 
 
 def _memory_gib(ram: float, cap: float, need: float, good: float | None) -> int:
@@ -170,12 +199,12 @@ def _memory_gib(ram: float, cap: float, need: float, good: float | None) -> int:
 
 
 def _memory_setting(
-    current: Parsed, ram: float, keeps: float, cap: float, need: float, good: float | None, gib: int
+    current: Parsed, ram: float, keeps: float, cap: float, need: float, good: float | None, gib: int, wanted: str
 ) -> Setting:
     value = f"{gib}GB"
     own = current.get("wsl2.memory")
     text = own.raw if own is not None else None
-    reason = _memory_reason(ram, cap, need, good, gib)
+    reason = _memory_reason(ram, cap, need, good, gib, wanted)
     refused = next((r for r in current.rejected if r.key == "wsl2.memory"), None)
     if refused is not None:
         reason = _("{reason} Your own {raw!r} is refused by WSL.").format(reason=reason, raw=refused.raw)
@@ -209,7 +238,7 @@ def _memory_setting(
     return Setting("wsl2.memory", value, why, text)
 
 
-def _memory_reason(ram: float, cap: float, need: float, good: float | None, gib: int) -> str:
+def _memory_reason(ram: float, cap: float, need: float, good: float | None, gib: int, parts: str) -> str:
     """Where the figure comes from, so that it can be added up by whoever reads it."""
     windows = _("Windows keeps {left:.1f} of {ram:.1f} GiB").format(left=ram - gib, ram=ram)
     if need > gib:
@@ -217,12 +246,6 @@ def _memory_reason(ram: float, cap: float, need: float, good: float | None, gib:
             windows=windows, need=need
         )
     wish = good if good is not None else need
-    if good is None:
-        parts = _("{need:.0f} GiB for Linux and vLLM's processes; the size of the weights is not known").format(need=need)
-    else:
-        parts = _("{need:.0f} GiB for Linux and vLLM's processes and {weights:.1f} GiB so that the weights stay in memory once read").format(
-            need=need, weights=good - need
-        )
     if min(cap, wish) < min(cap, ram / 2):
         return _("Half of the {ram:.1f} GiB, in whole GiB, which is what WSL2 takes by itself and more than the {wish:.1f} GiB that are wanted ({parts}).").format(
             ram=ram, wish=wish, parts=parts

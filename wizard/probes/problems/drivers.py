@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from wizard.facts import Gpu, Machine, SystemKind
+from wizard.i18n import _
 from wizard.probes.common import version_tuple
 
 # vLLM's newest images: CUDA 13 needs this driver and is built for this compute capability and newer.
@@ -17,6 +18,8 @@ _REPOSITORY = "https://developer.download.nvidia.com/compute/cuda/repos"
 # The oldest releases for which driver 580 is packaged.
 _OLDEST_UBUNTU = (22, 4)
 _OLDEST_DEBIAN = 12
+
+_UPGRADE = "sudo do-release-upgrade"
 
 Commands = tuple[str, ...]
 
@@ -46,13 +49,22 @@ def driver_commands(machine: Machine) -> tuple[Commands, str, str]:
     return commands, "linux", GUIDE
 
 
+def upgrade_warning(commands: Commands) -> str:
+    """What to know before commands that begin with an upgrade of the whole system; "" for others."""
+    if commands[:1] != (_UPGRADE,):
+        return ""
+    return _(
+        "This Ubuntu has no package of driver {driver}: the first command below upgrades the whole system to the next release, which takes long and changes far more than the driver. Back up first, and look whether all else on this machine can go along."
+    ).format(driver=NEWEST_DRIVER)
+
+
 def _ubuntu(system: str, open_module: bool) -> Commands:
     match = re.match(r"Ubuntu (\d+)\.(\d+)", system)
     if match is None:
         return ()
     package = f"nvidia-driver-{NEWEST_DRIVER}" + ("-open" if open_module else "")
     too_old = (int(match.group(1)), int(match.group(2))) < _OLDEST_UBUNTU
-    upgrade = ("sudo do-release-upgrade",) if too_old else ()
+    upgrade = (_UPGRADE,) if too_old else ()
     return (*upgrade, "sudo apt-get update", f"sudo apt-get install -y {package}", "sudo reboot")
 
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wizard.facts import Machine, Problem, Severity, SystemKind, Vendor
-from wizard.i18n import _, clauses, sentences, stopped
+from wizard.i18n import _, clauses, listed, sentences, stopped
 from wizard.probes.common import GIB, gib, version_tuple
-from wizard.probes.problems.drivers import NEWEST_CAPABILITY, NEWEST_DRIVER, PAGE, below, driver_commands
+from wizard.probes.problems.drivers import (
+    NEWEST_CAPABILITY,
+    NEWEST_DRIVER,
+    PAGE,
+    below,
+    driver_commands,
+    upgrade_warning,
+)
 from wizard.probes.problems.words import sentence
 
 # vLLM's images by the CUDA that they are built with, newest first: the last release, CUDA, the driver that it is
@@ -22,6 +29,7 @@ LAST_CUDA_12_RELEASE = "0.19.1"
 # The last release that is also built with CUDA 12.9 (images with a tag in -cu129, wheels of their own).
 LAST_CUDA_12_VARIANT = "0.32.0"
 CUDA_12_VARIANT_DRIVER = 575  # what its image asks for; a local environment does not ask
+CUDA_12_VARIANT_BRANCHES = (535, 550, 560, 565, 570)  # older ones that it admits too, but not on GeForce
 # Within CUDA 12 a driver of its first release runs later ones ("minor version compatibility").
 CUDA_12_DRIVER = 525
 OLDEST_CAPABILITY = (7, 0)
@@ -78,6 +86,7 @@ def _driver(machine: Machine) -> list[Problem]:
         parts.append(
             _("Under WSL the Windows driver counts: install it in Windows, never a Linux driver inside WSL.")
         )
+    parts.append(upgrade_warning(commands))
     return [Problem("driver_too_old", severity, title, sentences(*parts), commands, where, link)]
 
 
@@ -93,8 +102,11 @@ def _without_update(machine: Machine, driver: int, last: str) -> str:
         return head.format(last=last)
     head = head.format(last=last)
     if not any(g.is_consumer for g in machine.gpu.gpus):
-        words = _("The Docker image of it asks for driver {image}, or for one of certain older branches.")
-        return sentences(head, words.format(image=CUDA_12_VARIANT_DRIVER))
+        words = _("Its Docker image does not run with this driver: it asks for {image}, or for one of the branches {branches}.")
+        if driver in CUDA_12_VARIANT_BRANCHES:
+            words = _("Its Docker image runs with this driver too: it is made for {image}, and on such cards admits branch {branch} as well.")
+        branches = listed(map(str, CUDA_12_VARIANT_BRANCHES))
+        return sentences(head, words.format(image=CUDA_12_VARIANT_DRIVER, branches=branches, branch=driver))
     older = next((release for release, _cuda, least in IMAGES if release and driver >= least), None)
     if older is None:
         return sentences(head, _("With Docker nothing runs: its images ask for a newer driver."))
@@ -180,8 +192,9 @@ def _no_driver(machine: Machine) -> Problem:
             "The free driver nouveau drives the NVIDIA card; CUDA needs NVIDIA's own, whose package switches nouveau off."
         )
         title = _("The NVIDIA card runs on nouveau")
+        detail = sentences(detail, upgrade_warning(commands))
         return Problem("nouveau", Severity.BLOCKER, title, detail, commands, where, link)
-    detail = f"{sentence(machine.gpu.reason)}."
+    detail = sentences(f"{sentence(machine.gpu.reason)}.", upgrade_warning(commands))
     title = _("The NVIDIA driver is not installed")
     return Problem("gpu_no_driver", Severity.BLOCKER, title, detail, commands, where, link)
 
@@ -248,7 +261,7 @@ def _broken_driver(machine: Machine) -> Problem:
             commands,
         )
     commands, where, link = driver_commands(machine)
-    detail = _("{reason}. Installing the driver again usually cures it.").format(reason=reason)
+    detail = sentences(_("{reason}. Installing the driver again usually cures it.").format(reason=reason), upgrade_warning(commands))
     return Problem(
         "gpu_driver_broken",
         Severity.BLOCKER,
