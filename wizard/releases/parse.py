@@ -328,7 +328,7 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
     found: list[Argument] = []
     position = 0
     only_positionals = False
-    model_seen = False
+    model_seen = any(token.partition("=")[0] == "--model" for token in argv)
     while position < len(argv):
         token = argv[position]
         if only_positionals or not _looks_like_option(token, release):
@@ -358,7 +358,7 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
         values = [attached] if equals else []
         end = position + 1
         if not equals:
-            most = _most_values(option, keys) if option is not None else _guess_values(name, keys, model_seen)
+            most = _most_values(option, keys) if option is not None else _guess_values(name, keys, model_seen, release)
             while end < len(argv) and len(values) < most and not _looks_like_option(argv[end], release):
                 values.append(argv[end])
                 end += 1
@@ -400,8 +400,9 @@ def _o_dotted(argv: Sequence[str], position: int, release: Release) -> Argument:
     return Argument(tokens, name, option, "dotted", (value,), bool(equals), tuple(name.split(".")[1:]))
 
 
-def _guess_values(name: str, keys: tuple[str, ...], model_seen: bool) -> int:
-    """How many words after a flag that the release does not have belong to it: what another release says."""
+def _guess_values(name: str, keys: tuple[str, ...], model_seen: bool, release: Release) -> int:
+    """How many words after a flag that the release does not have belong to it: what another release says, or the
+    option that is likely meant."""
     from . import flag_spans, load
 
     if keys:
@@ -411,7 +412,10 @@ def _guess_values(name: str, keys: tuple[str, ...], model_seen: bool) -> int:
         other = find_option(load(runs[-1][1]), name)[0]
         if other is not None:
             return _most_values(other, ())
-    return 1 << 20 if model_seen else 0
+    table = _by_flag(release)
+    meant = [flag for flag in table if flag.startswith(normal_spelling(name))] or [nearest_flag(name, release)]
+    counts = [_most_values(table[flag], ()) for flag in meant if flag is not None]
+    return min(counts, default=1 << 20 if model_seen else 0)
 
 
 def _most_values(option: Option, keys: tuple[str, ...]) -> int:
