@@ -119,3 +119,17 @@ def test_the_share_that_is_free_stands_in_the_repaired_command() -> None:
     verdict = check_words(words, "0.33.0", place("wsl2-rtx3060-model-on-d")).verdicts[0]
     assert verdict.argv == ["Qwen/Qwen3-4B", "--gpu-memory-utilization", "0.90", "--max-model-len", "4096"]
     assert verdict.changed
+
+
+@pytest.mark.parametrize("options", [["--gpu-memory-utilization", "0.95"], ["--max-model-len", "999999"], []])
+def test_what_is_printed_as_repaired_passes_the_same_check(small_card: Place, options: list[str]) -> None:
+    (verdict,) = check_words(["vllm", "serve", "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8", *options], "0.33.0", small_card).verdicts
+    assert verdict.changed
+    again = check_words(["vllm", "serve", *verdict.argv], "0.33.0", small_card)
+    assert again.problems == []
+    assert again.verdicts[0].outcome == verdict.repaired_outcome == "starts"
+
+
+def test_what_no_repair_helps_is_said_to_be_so(small_card: Place) -> None:
+    words = ["vllm", "serve", LARGE, "--tensor-paralel-size", "1"]
+    assert lines_of(check_words(words, "0.33.0", small_card))[-1] == "Even as repaired here, vLLM 0.33.0 takes it, and then does not start."

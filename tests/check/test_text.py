@@ -401,3 +401,52 @@ def test_a_command_without_a_model_is_told_what_it_serves(words: list[str], told
     report = check_words(words, "0.33.0")
     assert any("no model is named" in p.message for p in report.problems) is told
     assert report.accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "repaired"),
+    [
+        ("vllm serve --model a/b --tensor-paralel-size 2 \\\n  --max-model-len 4096\n", "vllm serve a/b --tensor-parallel-size 2 \\\n  --max-model-len 4096\n"),
+        ("vllm serve --tensor-paralel-size 2 a/b\n", "vllm serve --tensor-parallel-size 2 a/b\n"),
+        ("vllm serve --max-model-ln 32k a/b\n", "vllm serve --max-model-len 32k a/b\n"),
+        ("vllm serve --nothing-like-it 4 a/b --port 1\n", "vllm serve a/b --port 1\n"),
+        ("vllm serve a/b --enable-exper-parallel true --seed 1\n", "vllm serve a/b --enable-expert-parallel --seed 1\n"),
+        ("docker run vllm/vllm-openai:v0.9.0 --model a/b --tensor-paralel-size 2\n", "docker run vllm/vllm-openai:v0.9.0 --model a/b --tensor-parallel-size 2\n"),
+        ("docker run vllm/vllm-openai:v0.9.0 a/b --port 1\n", "docker run vllm/vllm-openai:v0.9.0 --model a/b --port 1\n"),
+    ],
+)
+def test_a_misspelt_option_takes_its_value_along(text: str, repaired: str) -> None:
+    report = check_text(text, "m.sh")
+    assert not report.accepted
+    assert report.repaired == repaired
+    assert check_text(repaired, "m.sh").accepted
+
+
+FLAGS = st.sampled_from(sorted(f for o in releases.load("0.33.0").options for f in o.flags if f.startswith("--")))
+GIVEN = st.sampled_from(["2", "0.9", "32k", "auto", "true", "fp16", "a/b", "{image:1}", "x=y", "[1]", ""])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(FLAGS, st.integers(2, 30), st.booleans(), st.lists(GIVEN, max_size=2)), max_size=4),
+    st.sampled_from(["0.33.0", "0.19.1", "0.9.0", "0.7.3"]),
+    st.booleans(),
+)
+def test_a_repaired_command_is_never_refused(options: list[tuple[str, int, bool, list[str]]], version: str, as_module: bool) -> None:
+    words = ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "m/m"] if as_module else ["vllm", "serve", "m/m"]
+    for flag, at, misspelt, values in options:
+        words += [flag[:at] + flag[at + 1 :] if misspelt and len(flag) > 6 else flag, *values]
+    verdict = check_words(words, version).verdicts[0]
+    assert verdict.argv[0] == "m/m"
+    assert verdict.repaired_outcome != "refused"
+
+
+def test_a_file_that_cannot_be_repaired_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "compose.yaml"
+    text = "services:\n  vllm:\n    image: vllm/vllm-openai:v0.33.0\n    command: [a/b, --swap-space, '4']\n    ipc: host\n    stop_grace_period: soon\n"
+    file.write_text(text)
+    assert run(["--write", str(file)]) == 1
+    said = capsys.readouterr().out
+    assert "stays as it is" in said
+    assert "services.vllm.stop_grace_period" in said
+    assert file.read_text() == text

@@ -69,6 +69,7 @@ def run(args: argparse.Namespace | list[str]) -> int:
         raise BadInput(_("Give a file, - for standard input, or a command after --."))
     path = _as_file(words)
     told: list[str] = []
+    after: Report | None = None
     if path is None:
         if chosen.write:
             raise BadInput(_("--write needs a file."))
@@ -79,11 +80,13 @@ def run(args: argparse.Namespace | list[str]) -> int:
         if chosen.write:
             if path == "-":
                 raise BadInput(_("--write needs a file, not standard input."))
-            told = _write(path, raw, report, quiet=as_json)
+            if report.repaired not in (None, report.original):
+                after = check_text(str(report.repaired), path, chosen.release, machine)
+            if after is not None and not after.accepted:
+                told, after = [_not_repaired(path, after)], None
+            else:
+                told = _write(path, raw, report, quiet=as_json)
             report.notes += told
-    after: Report | None = None
-    if chosen.write and path is not None and report.repaired not in (None, report.original):
-        after = check_text(str(report.repaired), path, chosen.release, machine)
     if as_json:
         print(json.dumps(report_json(report), indent=1, ensure_ascii=False))
     elif after is not None:
@@ -215,23 +218,37 @@ def _report(commands: list[extract.Command], asked: str | None, place: Place | N
         notes += said
         if not release.exact and asked is not None:
             notes.append(_("{asked} is not known: checked against {version}, the nearest older release.").format(asked=asked, version=release.version))
-        verdict = judge(command, release, place.machine if place else None)
-        if any(p.source is not None and p.source.option is not None and p.source.option.dest == "max_model_len" for p in verdict.pieces):
-            from .memory import known_model, longer_than_the_model
-
-            too_long = longer_than_the_model(verdict, known_model(verdict.model))
-            if too_long is not None and too_long.replacement is not None:
-                _repair(verdict, too_long)
-        if place is not None:
-            from . import docker_here
-            from .memory import conflicts
-
-            verdict.problems += docker_here.problems(command, place.machine)
-            for problem in conflicts(verdict, place.machine, place.host):
-                _repair(verdict, problem)
+        verdict = _judged(command, release, place)
+        if verdict.changed:
+            verdict.repaired_outcome = _judged(_repaired(verdict), release, place).outcome
         verdicts.append(verdict)
     problems = [p for v in verdicts for p in v.problems]
     return Report(verdicts, problems, all(v.accepted for v in verdicts), notes=notes)
+
+
+def _judged(command: extract.Command, release: Release, place: Place | None) -> Verdict:
+    """A command held against a release, the model as a recipe knows it, and the machine."""
+    verdict = judge(command, release, place.machine if place else None)
+    if any(p.source is not None and p.source.option is not None and p.source.option.dest == "max_model_len" for p in verdict.pieces):
+        from .memory import known_model, longer_than_the_model
+
+        too_long = longer_than_the_model(verdict, known_model(verdict.model))
+        if too_long is not None and too_long.replacement is not None:
+            _repair(verdict, too_long)
+    if place is not None:
+        from . import docker_here
+        from .memory import conflicts
+
+        verdict.problems += docker_here.problems(command, place.machine)
+        for problem in conflicts(verdict, place.machine, place.host):
+            _repair(verdict, problem)
+    return verdict
+
+
+def _repaired(verdict: Verdict) -> extract.Command:
+    """The command as it was repaired, to be judged once more."""
+    words = [Word(text, text, 0, 0, dynamic="$" in text) for text in verdict.argv]
+    return replace(verdict.command, words=words, entry="serve", env=dict(verdict.env), slips=[], repeated=[], problems=[], source="")
 
 
 def _repair(verdict: Verdict, problem: ArgProblem) -> None:
@@ -394,7 +411,7 @@ def lines_of(report: Report, heading: str | None = None) -> list[str]:
     heading = heading or _("vLLM {version} {state}.")
     lines = list(report.notes)
     for verdict in report.verdicts:
-        lines.append(heading.format(version=verdict.release.version, state=_state(verdict)))
+        lines.append(heading.format(version=verdict.release.version, state=_state(verdict.outcome)))
         for problem in verdict.problems:
             lines.append("  " + labelled(place_words(problem, verdict), sentences(stopped(kind_words(problem.kind)), sentence(problem.message))))
             if problem.replacement and problem.replacement not in problem.message:
@@ -403,16 +420,19 @@ def lines_of(report: Report, heading: str | None = None) -> list[str]:
             lines.append("  " + _("Nothing is wrong with it."))
         if verdict.changed or not verdict.accepted:
             lines += ["", "  " + rewrite.one_line(verdict), ""]
+            if verdict.repaired_outcome != "starts":
+                even_so = _("Even as repaired here, vLLM {version} {state}.")
+                lines.append(even_so.format(version=verdict.release.version, state=_state(verdict.repaired_outcome)))
     return lines
 
 
-def _state(verdict: Verdict) -> str:
+def _state(outcome: str) -> str:
     return {
         "refused": _("would refuse it"),
         "stops": _("takes it, and then does not start"),
         "doubtful": _("takes it, and may then not start"),
         "starts": _("would start with it"),
-    }[verdict.outcome]
+    }[outcome]
 
 
 def _print_repair(was: Report, now: Report, told: list[str]) -> None:
@@ -430,6 +450,14 @@ def _print(report: Report) -> None:
     count = sum(p.kind not in ("ok",) for p in report.problems)
     if len(report.verdicts) > 1:
         print(ngettext("{n} problem in all", "{n} problems in all", count).format(n=count))
+
+
+def _not_repaired(path: str, after: Report) -> str:
+    """What is said of a file that would be refused although it were repaired."""
+    left = ", ".join(dict.fromkeys(p.flag for p in after.problems if p.refused))
+    return _("{path} stays as it is: repaired as far as that can be done here, it would be refused again ({problems}).").format(
+        path=path, problems=left
+    )
 
 
 def _write(path: str, raw: bytes, report: Report, quiet: bool) -> list[str]:

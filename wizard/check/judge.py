@@ -35,6 +35,9 @@ SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|API_?KEY|CREDENTIAL)", re.I)
 SECRET_VALUE = re.compile(r"^(hf_[A-Za-z0-9]{10,}|sk-[A-Za-z0-9_-]{10,}|github_pat_\w+|ghp_\w+)$")
 
 
+Outcome = Literal["refused", "stops", "doubtful", "starts"]
+
+
 @dataclass
 class Piece:
     """One option (or positional) of the repaired command, and where it came from."""
@@ -59,9 +62,10 @@ class Verdict:
     pieces: list[Piece] = field(default_factory=list)
     env_removed: list[str] = field(default_factory=list)
     model: str | None = None
+    repaired_outcome: Outcome = "starts"  # what becomes of the command as it was repaired
 
     @property
-    def outcome(self) -> Literal["refused", "stops", "doubtful", "starts"]:
+    def outcome(self) -> Outcome:
         """What becomes of the command as it stands."""
         if not self.accepted:
             return "refused"

@@ -358,7 +358,12 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
         values = [attached] if equals else []
         end = position + 1
         if not equals:
-            most = _most_values(option, keys) if option is not None else _guess_values(name, keys, model_seen, release)
+            if option is not None:
+                most = _most_values(option, keys)
+            else:
+                words = next((i for i in range(end, len(argv)) if _looks_like_option(argv[i], release)), len(argv)) - end
+                # Before the model, the last of several words may be the model.
+                most = _guess_values(name, keys, words if model_seen else max(0, words - 1), release)
             while end < len(argv) and len(values) < most and not _looks_like_option(argv[end], release):
                 values.append(argv[end])
                 end += 1
@@ -400,9 +405,9 @@ def _o_dotted(argv: Sequence[str], position: int, release: Release) -> Argument:
     return Argument(tokens, name, option, "dotted", (value,), bool(equals), tuple(name.split(".")[1:]))
 
 
-def _guess_values(name: str, keys: tuple[str, ...], model_seen: bool, release: Release) -> int:
+def _guess_values(name: str, keys: tuple[str, ...], at_most: int, release: Release) -> int:
     """How many words after a flag that the release does not have belong to it: what another release says, or the
-    option that is likely meant."""
+    option that is likely meant, else all that may."""
     from . import flag_spans, load
 
     if keys:
@@ -415,7 +420,7 @@ def _guess_values(name: str, keys: tuple[str, ...], model_seen: bool, release: R
     table = _by_flag(release)
     meant = [flag for flag in table if flag.startswith(normal_spelling(name))] or [nearest_flag(name, release)]
     counts = [_most_values(table[flag], ()) for flag in meant if flag is not None]
-    return min(counts, default=1 << 20 if model_seen else 0)
+    return min(counts, default=at_most)
 
 
 def _most_values(option: Option, keys: tuple[str, ...]) -> int:
