@@ -18,6 +18,7 @@ from wizard.check.judge import mend_json
 from wizard.check.lexer import lex, straighten
 from wizard.check.rewrite import quote
 from wizard.errors import BadInput
+from wizard.releases.commands import run as releases_run
 
 
 def argv_of(text: str, script: bool = False) -> list[str]:
@@ -450,3 +451,41 @@ def test_a_file_that_cannot_be_repaired_is_left_alone(tmp_path: Path, capsys: py
     assert "stays as it is" in said
     assert "services.vllm.stop_grace_period" in said
     assert file.read_text() == text
+
+
+@pytest.mark.parametrize(("version", "there"), [("0.8.5", False), ("0.33.0", True)])
+def test_what_is_said_follows_what_the_release_has(version: str, there: bool) -> None:
+    told = "\n".join(lines_of(check_words(["vllm", "serve", "a/b", "--disable-mm-warmup"], version)))
+    assert ("takes its place here" in told) is there
+    assert ("--skip-mm-profiling" in told) is there
+    replaced = lines_of(check_words(["vllm", "serve", "a/b", "--single-process"], version))
+    assert ("    -> --disable-frontend-multiprocessing" in replaced) is not there
+    lacking = "vLLM 0.33.0 does not have --disable-frontend-multiprocessing." in "\n".join(replaced)
+    assert lacking is there
+
+
+def test_what_stands_in_for_a_release_is_named_for_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for asked, which in (("0.0.1", "the oldest known release"), ("0.99.0", "the nearest older release")):
+        assert check_words(["vllm", "serve", "a/b"], asked).notes[0].endswith(f"{which}.")
+        releases_run(["show", asked, "--flag", "port"])
+        assert which in capsys.readouterr().err
+    assert "the oldest known release" in check_words(["docker", "run", "vllm/vllm-openai:v0.0.1", "--model", "a/b"]).notes[0]
+
+
+def test_an_image_of_another_release_than_asked_for_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "compose.yaml"
+    gpu = "    deploy: {resources: {reservations: {devices: [{driver: nvidia, count: all, capabilities: [gpu]}]}}}\n"
+    file.write_text("services:\n  vllm:\n    image: vllm/vllm-openai:v0.12.0\n    command: [a/b, --swap-space, '4']\n    ipc: host\n" + gpu)
+    assert run(["--write", "--release", "0.33.0", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "Nothing is wrong" not in said
+    assert said.split("As it is now")[1].count("0.12.0") >= 1
+    assert check_words(["docker", "run", "vllm/vllm-openai:v0.12.0", "a/b"]).problems == []
+    assert check_words(["docker", "run", "vllm/vllm-openai:latest", "a/b"], "0.12.0").problems == []
+
+
+def test_a_switch_that_is_deprecated_is_not_proposed_by_the_plan() -> None:
+    for version, proposed in (("0.8.5", True), ("0.9.0", False), ("0.9.2", False)):
+        option = releases.load(version).option("--enable-reasoning")
+        assert option is not None
+        assert option.deprecated is not proposed

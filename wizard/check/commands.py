@@ -67,7 +67,7 @@ def run(args: argparse.Namespace | list[str]) -> int:
     machine = _machine(getattr(chosen, "machine", None), chosen.here)
     if not words:
         raise BadInput(_("Give a file, - for standard input, or a command after --."))
-    path = _as_file(words)
+    path = _as_file(words, dashed=bool(getattr(chosen, "dashed", False)))
     told: list[str] = []
     after: Report | None = None
     if path is None:
@@ -117,6 +117,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     chosen = parser.parse_intermixed_args(own)
     if "--" in words:
         chosen.words = [*chosen.words, *words[words.index("--") + 1 :]]
+        chosen.dashed = True
     return chosen
 
 
@@ -138,14 +139,14 @@ def _machine(folder: str | None, here: bool) -> Place | None:
     return Place(run_all(host), host)
 
 
-def _as_file(words: list[str]) -> str | None:
-    """The file that is meant, or None where the words are the command itself."""
+def _as_file(words: list[str], dashed: bool) -> str | None:
+    """The file that is meant, or None where the words are the command itself; ``dashed``: they stood after ``--``."""
     if len(words) > 1:
         return None
     word = words[0]
     if word == "-" or Path(word).exists():
         return word
-    if " " in word or "\n" in word:
+    if dashed or " " in word or "\n" in word:
         return None
     raise BadInput(_("{word}: there is no such file. A command is given after --.").format(word=word))
 
@@ -167,7 +168,8 @@ def _read(path: str) -> bytes:
 def release_for(command: extract.Command, asked: str | None) -> tuple[Release, list[str]]:
     """The release to hold a command against, and what has to be said of that choice."""
     if asked is not None:
-        return releases.load(asked), []
+        release = releases.load(asked)
+        return release, _not_exact(release)
     tag = command.tag
     if tag is None or "$" in tag:
         return releases.load("latest"), []
@@ -177,10 +179,30 @@ def release_for(command: extract.Command, asked: str | None) -> tuple[Release, l
         return releases.load("latest"), [
             _("The tag {tag} names no release: checked against {version}, the newest known.").format(tag=tag, version=releases.newest())
         ]
-    notes = []
-    if not release.exact:
-        notes.append(_("{tag} is not known: checked against {version}, the nearest older release.").format(tag=tag, version=release.version))
-    return release, notes
+    return release, _not_exact(release)
+
+
+def _release_of_image(command: extract.Command) -> Release | None:
+    """The very release that the image's tag names; None where it names none that is known."""
+    tag = command.tag
+    if tag is None or "$" in tag or not tag.lstrip("v")[:1].isdigit():
+        return None
+    try:
+        release = releases.load(tag)
+    except BadInput:
+        return None
+    return release if release.exact else None
+
+
+def _not_exact(release: Release) -> list[str]:
+    """What is said where another release stands for one that is not known."""
+    if release.exact:
+        return []
+    if releases.is_older_than_known(str(release.asked)):
+        text = _("{asked} is not known: checked against {version}, the oldest known release.")
+    else:
+        text = _("{asked} is not known: checked against {version}, the nearest older release.")
+    return [text.format(asked=release.asked, version=release.version)]
 
 
 def check_words(words: list[str], asked: str | None = None, place: Place | None = None) -> Report:
@@ -216,8 +238,6 @@ def _report(commands: list[extract.Command], asked: str | None, place: Place | N
     for command in commands:
         release, said = release_for(command, asked)
         notes += said
-        if not release.exact and asked is not None:
-            notes.append(_("{asked} is not known: checked against {version}, the nearest older release.").format(asked=asked, version=release.version))
         verdict = _judged(command, release, place)
         if verdict.changed:
             verdict.repaired_outcome = _judged(_repaired(verdict), release, place).outcome
@@ -229,6 +249,10 @@ def _report(commands: list[extract.Command], asked: str | None, place: Place | N
 def _judged(command: extract.Command, release: Release, place: Place | None) -> Verdict:
     """A command held against a release, the model as a recipe knows it, and the machine."""
     verdict = judge(command, release, place.machine if place else None)
+    starts = _release_of_image(command)
+    if starts is not None and starts.version != release.version:
+        told = _("this image starts vLLM {starts}, whatever is said of {version} here: for {version}, give it another tag")
+        verdict.problems.append(ArgProblem(str(command.image), "ok", told.format(starts=starts.version, version=release.version)))
     if any(p.source is not None and p.source.option is not None and p.source.option.dest == "max_model_len" for p in verdict.pieces):
         from .memory import known_model, longer_than_the_model
 
@@ -414,8 +438,8 @@ def lines_of(report: Report, heading: str | None = None) -> list[str]:
         lines.append(heading.format(version=verdict.release.version, state=_state(verdict.outcome)))
         for problem in verdict.problems:
             lines.append("  " + labelled(place_words(problem, verdict), sentences(stopped(kind_words(problem.kind)), sentence(problem.message))))
-            if problem.replacement and problem.replacement not in problem.message:
-                lines.append("    -> " + problem.replacement)
+            if _shows_replacement(problem, verdict):
+                lines.append(f"    -> {problem.replacement}")
         if not verdict.problems:
             lines.append("  " + _("Nothing is wrong with it."))
         if verdict.changed or not verdict.accepted:
@@ -424,6 +448,14 @@ def lines_of(report: Report, heading: str | None = None) -> list[str]:
                 even_so = _("Even as repaired here, vLLM {version} {state}.")
                 lines.append(even_so.format(version=verdict.release.version, state=_state(verdict.repaired_outcome)))
     return lines
+
+
+def _shows_replacement(problem: ArgProblem, verdict: Verdict) -> bool:
+    """Whether a line of its own says what is written instead: not where the message does, unless it only mentions it."""
+    if not problem.replacement or problem.replacement not in problem.message:
+        return bool(problem.replacement)
+    mentions = problem.kind in ("renamed", "removed", "never_existed", "not_yet")
+    return mentions and problem.replacement in rewrite.one_line(verdict)
 
 
 def _state(outcome: str) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wizard.facts import Machine
 
 SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|API_?KEY|CREDENTIAL)", re.I)
+_FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 SECRET_VALUE = re.compile(r"^(hf_[A-Za-z0-9]{10,}|sk-[A-Za-z0-9_-]{10,}|github_pat_\w+|ghp_\w+)$")
 
 
@@ -349,7 +350,12 @@ class _Judge:
             "never_existed": _("no vLLM release has {flag}"),
         }[kind]
         since = problem.since or _after(entry.get("until"))
-        text = sentences(stopped(base.format(flag=argument.flag, since=since, release=self.release.version)), _(entry["note"]))
+        note = way.get("note", entry["note"])
+        text = sentences(stopped(base.format(flag=argument.flag, since=since, release=self.release.version)), _(note))
+        lacking = [flag for flag in dict.fromkeys(_FLAG.findall(note)) if self.release.option(flag) is None]
+        if lacking and not way.keys() - {"note"}:
+            text = sentences(text, _("vLLM {release} does not have {flags}.").format(release=self.release.version, flags=", ".join(lacking)))
+            replacement = None if replacement in lacking else replacement
         if replacement is None:
             text = sentences(text, _("It was left out."))
         self._say(argument.flag, kind, text, since=since, until=problem.until or entry.get("until"), replacement=replacement, accepted=problem.accepted)
