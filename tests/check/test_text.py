@@ -482,10 +482,3 @@ def test_an_image_of_another_release_than_asked_for_is_named(tmp_path: Path, cap
     assert said.split("As it is now")[1].count("0.12.0") >= 1
     assert check_words(["docker", "run", "vllm/vllm-openai:v0.12.0", "a/b"]).problems == []
     assert check_words(["docker", "run", "vllm/vllm-openai:latest", "a/b"], "0.12.0").problems == []
-
-
-def test_a_switch_that_is_deprecated_is_not_proposed_by_the_plan() -> None:
-    for version, proposed in (("0.8.5", True), ("0.9.0", False), ("0.9.2", False)):
-        option = releases.load(version).option("--enable-reasoning")
-        assert option is not None
-        assert option.deprecated is not proposed

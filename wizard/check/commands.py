@@ -15,7 +15,7 @@ from wizard.i18n import _, labelled, ngettext, sentence, sentences, stopped
 from wizard.regular_file import require_regular
 from wizard.releases.types import ArgProblem, Release
 
-from . import compose, config_file, extract, rewrite
+from . import compose, config_file, extract, loose, rewrite
 from .judge import Verdict, judge
 from .lexer import Word
 
@@ -223,11 +223,16 @@ def check_text(text: str, name: str, asked: str | None = None, place: Place | No
     if kind == "env":
         return _check_env(text, name, asked, place)
     commands = extract.from_text(text, script=kind == "shell")
+    alone = loose.options_alone(text) if kind == "text" and not commands else None
+    if alone is not None:
+        commands = [alone]
     if not commands:
         if kind == "shell" and _RAY_START.search(text):
             return _nothing_to_check(name, text)  # another node of a Ray cluster
         raise BadInput(extract.no_command(name))
     report = _report(commands, asked, place)
+    if kind == "text" and alone is None:
+        report.notes += loose.untrue_beside(text, commands, report.verdicts[0].release)
     report.original = text
     report.repaired = rewrite.rewrite_text(text, report.verdicts)
     return report
@@ -272,7 +277,9 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
 def _repaired(verdict: Verdict) -> extract.Command:
     """The command as it was repaired, to be judged once more."""
     words = [Word(text, text, 0, 0, dynamic="$" in text) for text in verdict.argv]
-    return replace(verdict.command, words=words, entry="serve", env=dict(verdict.env), slips=[], repeated=[], problems=[], source="")
+    entry = "serve" if verdict.command.kind != "options" or verdict.model is not None else "api_server"
+    kind = "argv" if verdict.command.kind == "options" else verdict.command.kind
+    return replace(verdict.command, kind=kind, words=words, entry=entry, env=dict(verdict.env), slips=[], repeated=[], problems=[], source="")
 
 
 def _repair(verdict: Verdict, problem: ArgProblem) -> None:
@@ -442,8 +449,9 @@ def lines_of(report: Report, heading: str | None = None) -> list[str]:
                 lines.append(f"    -> {problem.replacement}")
         if not verdict.problems:
             lines.append("  " + _("Nothing is wrong with it."))
-        if verdict.changed or not verdict.accepted:
-            lines += ["", "  " + rewrite.one_line(verdict), ""]
+        command = rewrite.one_line(verdict)
+        if command and (verdict.changed or not verdict.accepted):
+            lines += ["", "  " + command, ""]
             if verdict.repaired_outcome != "starts":
                 even_so = _("Even as repaired here, vLLM {version} {state}.")
                 lines.append(even_so.format(version=verdict.release.version, state=_state(verdict.repaired_outcome)))

@@ -115,7 +115,7 @@ class _Judge:
     def run(self) -> Verdict:
         self._slips()
         self._repeated_entrypoint()
-        arguments = take_apart(self.command.argv, self.release)
+        arguments = take_apart(self.command.argv, self.release, without_model=self.command.kind == "options")
         self.model_flag_given = any(a.flag == "--model" for a in arguments)
         position = 0
         for argument in arguments:
@@ -217,7 +217,7 @@ class _Judge:
             return
         if self._swallow_json(argument, piece):
             return
-        if self.model is None and not self.model_flag_given:  # the old server, which takes it only with --model
+        if self.model is None and not self.model_flag_given and self.command.kind != "options":  # the old server, which takes it only with --model
             self.model = argument.values[0]
             text = _("this server takes its model with --model: --model {value}").format(value=self.model)
             self._say(self.model, "bad_value", text, replacement=f"--model {_quote(self.model)}")

@@ -323,12 +323,13 @@ class Argument:
         return normal_spelling(self.written)
 
 
-def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
-    """Split what follows ``vllm serve`` into options with their values, and positionals."""
+def take_apart(argv: Sequence[str], release: Release, without_model: bool = False) -> list[Argument]:
+    """Split what follows ``vllm serve`` into options with their values, and positionals; ``without_model``: no word is
+    the model."""
     found: list[Argument] = []
     position = 0
     only_positionals = False
-    model_seen = any(token.partition("=")[0] == "--model" for token in argv)
+    model_seen = without_model or any(token.partition("=")[0] == "--model" for token in argv)
     while position < len(argv):
         token = argv[position]
         if only_positionals or not _looks_like_option(token, release):
