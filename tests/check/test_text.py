@@ -482,3 +482,11 @@ def test_an_image_of_another_release_than_asked_for_is_named(tmp_path: Path, cap
     assert said.split("As it is now")[1].count("0.12.0") >= 1
     assert check_words(["docker", "run", "vllm/vllm-openai:v0.12.0", "a/b"]).problems == []
     assert check_words(["docker", "run", "vllm/vllm-openai:latest", "a/b"], "0.12.0").problems == []
+
+
+def test_prose_is_wrapped_and_a_command_never_is(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["vllm", "serve", "a/b", "--disable-mm-warmup", *(w for n in range(30) for w in ("--lora-modules", f"x{n}=/y"))]
+    run(["--release", "0.33.0", "--", *words])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 79] == [line for line in lines if line.startswith("  vllm serve")]
+    assert len(lines) > 5

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wizard import releases
+from wizard import columns, releases
 from wizard.errors import BadInput
 from wizard.i18n import _, labelled, ngettext, sentence, sentences, stopped
 from wizard.regular_file import require_regular
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from wizard.host import Host
 
 
+WIDTH = 79
 _RAY_START = re.compile(r"^[ \t]*(?:exec[ \t]+)?ray[ \t]+start\b", re.M)
 
 
@@ -92,7 +94,7 @@ def run(args: argparse.Namespace | list[str]) -> int:
     elif after is not None:
         _print_repair(report, after, told)
     else:
-        _print(report)
+        _print(report, told)
     if after is not None:
         report = after  # what counts is the file as it stands now
     return 0 if _is_clean(report) else 1
@@ -438,24 +440,36 @@ def place_words(problem: ArgProblem, verdict: Verdict) -> str:
 
 
 def lines_of(report: Report, heading: str | None = None) -> list[str]:
-    """The report for people, a line at a time (the TUI shows the same). ``heading`` has {version} and {state}."""
+    """The report for people, a line at a time. ``heading`` has {version} and {state}."""
+    return [text for text, _is_prose in _rows(report, heading)]
+
+
+def _rows(report: Report, heading: str | None = None, told: Sequence[str] = ()) -> list[tuple[str, bool]]:
+    """The lines, each with whether it is prose, which may be broken: a command may not, nor what was told of paths."""
     heading = heading or _("vLLM {version} {state}.")
-    lines = list(report.notes)
+    rows = [(note, note not in told) for note in report.notes]
     for verdict in report.verdicts:
-        lines.append(heading.format(version=verdict.release.version, state=_state(verdict.outcome)))
+        rows.append((heading.format(version=verdict.release.version, state=_state(verdict.outcome)), True))
         for problem in verdict.problems:
-            lines.append("  " + labelled(place_words(problem, verdict), sentences(stopped(kind_words(problem.kind)), sentence(problem.message))))
+            said = sentences(stopped(kind_words(problem.kind)), sentence(problem.message))
+            rows.append(("  " + labelled(place_words(problem, verdict), said), True))
             if _shows_replacement(problem, verdict):
-                lines.append(f"    -> {problem.replacement}")
+                rows.append((f"    -> {problem.replacement}", False))
         if not verdict.problems:
-            lines.append("  " + _("Nothing is wrong with it."))
+            rows.append(("  " + _("Nothing is wrong with it."), True))
         command = rewrite.one_line(verdict)
         if command and (verdict.changed or not verdict.accepted):
-            lines += ["", "  " + command, ""]
+            rows += [("", False), ("  " + command, False), ("", False)]
             if verdict.repaired_outcome != "starts":
                 even_so = _("Even as repaired here, vLLM {version} {state}.")
-                lines.append(even_so.format(version=verdict.release.version, state=_state(verdict.repaired_outcome)))
-    return lines
+                rows.append((even_so.format(version=verdict.release.version, state=_state(verdict.repaired_outcome)), True))
+    return rows
+
+
+def _say(rows: list[tuple[str, bool]]) -> None:
+    for text, is_prose in rows:
+        indent = " " * (len(text) - len(text.lstrip()))
+        print("\n".join(columns.wrap(text, WIDTH, indent, indent + "  ")) if is_prose else text)
 
 
 def _shows_replacement(problem: ArgProblem, verdict: Verdict) -> bool:
@@ -478,15 +492,13 @@ def _state(outcome: str) -> str:
 def _print_repair(was: Report, now: Report, told: list[str]) -> None:
     """A file that was repaired: what was, what was done (``told``, the last of the notes), what is."""
     notes = was.notes[: len(was.notes) - len(told)]
-    for line in lines_of(replace(was, notes=notes), heading=_("As it was, vLLM {version} {state}.")):
-        print(line)
-    for line in (*told, *lines_of(replace(now, notes=[]), heading=_("As it is now, vLLM {version} {state}."))):
-        print(line)
+    _say(_rows(replace(was, notes=notes), heading=_("As it was, vLLM {version} {state}.")))
+    _say([(line, False) for line in told])
+    _say(_rows(replace(now, notes=[]), heading=_("As it is now, vLLM {version} {state}.")))
 
 
-def _print(report: Report) -> None:
-    for line in lines_of(report):
-        print(line)
+def _print(report: Report, told: list[str]) -> None:
+    _say(_rows(report, told=told))
     count = sum(p.kind not in ("ok",) for p in report.problems)
     if len(report.verdicts) > 1:
         print(ngettext("{n} problem in all", "{n} problems in all", count).format(n=count))

@@ -419,9 +419,9 @@ def _guess_values(name: str, keys: tuple[str, ...], at_most: int, release: Relea
         if other is not None:
             return _most_values(other, ())
     table = _by_flag(release)
-    meant = [flag for flag in table if flag.startswith(normal_spelling(name))] or [nearest_flag(name, release)]
-    counts = [_most_values(table[flag], ()) for flag in meant if flag is not None]
-    return min(counts, default=at_most)
+    meant = [flag for flag in table if flag.startswith(normal_spelling(name))]
+    near = nearest_flag(name, release) if not meant else None
+    return min((_most_values(table[flag], ()) for flag in (meant if near is None else [near])), default=at_most)
 
 
 def _most_values(option: Option, keys: tuple[str, ...]) -> int:
