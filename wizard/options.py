@@ -256,6 +256,7 @@ def parse_words(name: str | None, words: Sequence[str]) -> argparse.Namespace:
     args, unknown = parse(_joined(own))
     if tail:
         args.words = [*args.words, *tail]
+        args.dashed = True
     if unknown:
         word = next((w for w in unknown if w.startswith("-")), unknown[0]).partition("=")[0]
         known = [o for action in parser._actions for o in action.option_strings]

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wizard import columns
 from wizard.counts import whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _, ngettext, sentences
@@ -26,6 +27,7 @@ GIB = 1 << 30
 MAX_RAM_BYTES, MAX_CPUS = 1 << 53, 1 << 16
 LIMIT_BYTES = 64 << 20  # a device or a pipe may have no end
 ACTIONS = ("check", "edit", "tune", "verify")
+WIDTH = 79
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -338,14 +340,14 @@ def _advice_lines(advice: WslAdvice) -> list[str]:
         mark = "*" if setting.change else " "
         value = _("(left out)") if setting.value is None else setting.value
         lines.append(f"{mark} {setting.key}={value}")
-        lines.append(f"    {setting.reason}")
+        lines += columns.wrap(setting.reason, WIDTH, "    ", "    ")
+    told = [_("Warning: {text}").format(text=w) for w in advice.warnings]
+    told += [_("Note: {text}").format(text=n) for n in advice.notes]
     if advice.question:
-        lines.append(sentences(advice.question, _("Give it with --host-ram-bytes N.")))
-    lines += [_("Warning: {text}").format(text=w) for w in advice.warnings]
-    lines += [_("Note: {text}").format(text=n) for n in advice.notes]
+        told.insert(0, sentences(advice.question, _("Give it with --host-ram-bytes N.")))
     if advice.changes:
-        lines.append(_("Lines with * are new; they count after wsl --shutdown (in PowerShell)."))
-    return lines
+        told.append(_("Lines with * are new; they count after wsl --shutdown (in PowerShell)."))
+    return [*lines, *(line for text in told for line in columns.wrap(text, WIDTH, "", "  "))]
 
 
 def _verify(args: argparse.Namespace) -> int:

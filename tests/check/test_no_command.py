@@ -19,7 +19,7 @@ def checked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[
     return code, json.loads(out), err
 
 
-@pytest.mark.parametrize("words", [["ls", "-la"], ["/bin/ls", "-la", "--color"], ["ls -la"], ["some", "words"], ["gpt2", "-la"]])
+@pytest.mark.parametrize("words", [["ls"], ["ls", "-la"], ["/bin/ls", "-la", "--color"], ["ls -la"], ["some", "words"], ["gpt2", "-la"]])
 def test_a_command_of_another_program(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--", *words]) == 2
     assert "no vLLM command was found" in capsys.readouterr().err

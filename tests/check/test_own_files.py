@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from wizard import releases
 from wizard.__main__ import main
+from wizard.check.commands import check_words
 from wizard.check.extract import from_text
+from wizard.outputs.command import image_arguments
 
 MACHINES = Path(__file__).resolve().parents[1] / "machines"
 
@@ -61,3 +66,24 @@ def test_a_command_whose_parts_stand_in_variables_is_found(first: str, command: 
     (found,) = from_text(SCRIPT.format(first=first, command=command), script=True)
     assert found.argv == ["owner/Model", "--max-model-len", "4096"]
     assert found.tag == ("v0.33.0" if "docker" in command else None)
+
+
+@pytest.mark.parametrize("version", releases.versions())
+def test_what_we_give_an_image_is_right_for_every_release(version: str) -> None:
+    image = releases.load(version).image
+    plan: Any = SimpleNamespace(container_argv=["owner/Model", "--max-model-len", "4096"], image=image)
+    words = ["docker", "run", "--gpus", "all", image.reference, *image_arguments(plan)]
+    report = check_words(words)
+    assert report.accepted
+    assert report.problems == []
+    assert report.verdicts[0].release.version == version
+    assert not report.verdicts[0].changed
+
+
+@pytest.mark.parametrize("version", releases.versions())
+def test_a_model_given_as_an_option_is_never_lost(version: str) -> None:
+    module = check_words(["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "owner/Model"], version)
+    assert module.accepted
+    for words in (["--model", "owner/Model"], ["--model=owner/Model"]):
+        served = check_words(["vllm", "serve", *words, "--port", "1"], version).verdicts[0]
+        assert served.argv == ["owner/Model", "--port", "1"]

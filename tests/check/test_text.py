@@ -18,6 +18,7 @@ from wizard.check.judge import mend_json
 from wizard.check.lexer import lex, straighten
 from wizard.check.rewrite import quote
 from wizard.errors import BadInput
+from wizard.releases.commands import run as releases_run
 
 
 def argv_of(text: str, script: bool = False) -> list[str]:
@@ -401,3 +402,91 @@ def test_a_command_without_a_model_is_told_what_it_serves(words: list[str], told
     report = check_words(words, "0.33.0")
     assert any("no model is named" in p.message for p in report.problems) is told
     assert report.accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "repaired"),
+    [
+        ("vllm serve --model a/b --tensor-paralel-size 2 \\\n  --max-model-len 4096\n", "vllm serve a/b --tensor-parallel-size 2 \\\n  --max-model-len 4096\n"),
+        ("vllm serve --tensor-paralel-size 2 a/b\n", "vllm serve --tensor-parallel-size 2 a/b\n"),
+        ("vllm serve --max-model-ln 32k a/b\n", "vllm serve --max-model-len 32k a/b\n"),
+        ("vllm serve --nothing-like-it 4 a/b --port 1\n", "vllm serve a/b --port 1\n"),
+        ("vllm serve a/b --enable-exper-parallel true --seed 1\n", "vllm serve a/b --enable-expert-parallel --seed 1\n"),
+        ("docker run vllm/vllm-openai:v0.9.0 --model a/b --tensor-paralel-size 2\n", "docker run vllm/vllm-openai:v0.9.0 --model a/b --tensor-parallel-size 2\n"),
+        ("docker run vllm/vllm-openai:v0.9.0 a/b --port 1\n", "docker run vllm/vllm-openai:v0.9.0 --model a/b --port 1\n"),
+    ],
+)
+def test_a_misspelt_option_takes_its_value_along(text: str, repaired: str) -> None:
+    report = check_text(text, "m.sh")
+    assert not report.accepted
+    assert report.repaired == repaired
+    assert check_text(repaired, "m.sh").accepted
+
+
+FLAGS = st.sampled_from(sorted(f for o in releases.load("0.33.0").options for f in o.flags if f.startswith("--")))
+GIVEN = st.sampled_from(["2", "0.9", "32k", "auto", "true", "fp16", "a/b", "{image:1}", "x=y", "[1]", ""])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(FLAGS, st.integers(2, 30), st.booleans(), st.lists(GIVEN, max_size=2)), max_size=4),
+    st.sampled_from(["0.33.0", "0.19.1", "0.9.0", "0.7.3"]),
+    st.booleans(),
+)
+def test_a_repaired_command_is_never_refused(options: list[tuple[str, int, bool, list[str]]], version: str, as_module: bool) -> None:
+    words = ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "m/m"] if as_module else ["vllm", "serve", "m/m"]
+    for flag, at, misspelt, values in options:
+        words += [flag[:at] + flag[at + 1 :] if misspelt and len(flag) > 6 else flag, *values]
+    verdict = check_words(words, version).verdicts[0]
+    assert verdict.argv[0] == "m/m"
+    assert verdict.repaired_outcome != "refused"
+
+
+def test_a_file_that_cannot_be_repaired_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "compose.yaml"
+    text = "services:\n  vllm:\n    image: vllm/vllm-openai:v0.33.0\n    command: [a/b, --swap-space, '4']\n    ipc: host\n    stop_grace_period: soon\n"
+    file.write_text(text)
+    assert run(["--write", str(file)]) == 1
+    said = capsys.readouterr().out
+    assert "stays as it is" in said
+    assert "services.vllm.stop_grace_period" in said
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize(("version", "there"), [("0.8.5", False), ("0.33.0", True)])
+def test_what_is_said_follows_what_the_release_has(version: str, there: bool) -> None:
+    told = "\n".join(lines_of(check_words(["vllm", "serve", "a/b", "--disable-mm-warmup"], version)))
+    assert ("takes its place here" in told) is there
+    assert ("--skip-mm-profiling" in told) is there
+    replaced = lines_of(check_words(["vllm", "serve", "a/b", "--single-process"], version))
+    assert ("    -> --disable-frontend-multiprocessing" in replaced) is not there
+    lacking = "vLLM 0.33.0 does not have --disable-frontend-multiprocessing." in "\n".join(replaced)
+    assert lacking is there
+
+
+def test_what_stands_in_for_a_release_is_named_for_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for asked, which in (("0.0.1", "the oldest known release"), ("0.99.0", "the nearest older release")):
+        assert check_words(["vllm", "serve", "a/b"], asked).notes[0].endswith(f"{which}.")
+        releases_run(["show", asked, "--flag", "port"])
+        assert which in capsys.readouterr().err
+    assert "the oldest known release" in check_words(["docker", "run", "vllm/vllm-openai:v0.0.1", "--model", "a/b"]).notes[0]
+
+
+def test_an_image_of_another_release_than_asked_for_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "compose.yaml"
+    gpu = "    deploy: {resources: {reservations: {devices: [{driver: nvidia, count: all, capabilities: [gpu]}]}}}\n"
+    file.write_text("services:\n  vllm:\n    image: vllm/vllm-openai:v0.12.0\n    command: [a/b, --swap-space, '4']\n    ipc: host\n" + gpu)
+    assert run(["--write", "--release", "0.33.0", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "Nothing is wrong" not in said
+    assert said.split("As it is now")[1].count("0.12.0") >= 1
+    assert check_words(["docker", "run", "vllm/vllm-openai:v0.12.0", "a/b"]).problems == []
+    assert check_words(["docker", "run", "vllm/vllm-openai:latest", "a/b"], "0.12.0").problems == []
+
+
+def test_prose_is_wrapped_and_a_command_never_is(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["vllm", "serve", "a/b", "--disable-mm-warmup", *(w for n in range(30) for w in ("--lora-modules", f"x{n}=/y"))]
+    run(["--release", "0.33.0", "--", *words])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 79] == [line for line in lines if line.startswith("  vllm serve")]
+    assert len(lines) > 5

@@ -220,3 +220,10 @@ def test_a_wrong_number_is_told_by_the_name_that_is_shown_and_on_the_command_lin
         parse_value(QUESTIONS["max_num_seqs"], "abc")
     with pytest.raises(BadInput, match=r"^max_num_seqs: “abc”"):
         parse_value(QUESTIONS["max_num_seqs"], "abc", "max_num_seqs")
+
+
+@pytest.mark.parametrize(("release", "wanted"), [("0.8.5", True), ("0.9.0", False), ("0.9.2", False)])
+def test_a_switch_for_reasoning_is_given_only_where_the_parser_alone_does_not_do(release: str, wanted: bool) -> None:
+    made = plan(session_of("wsl2-rtx4090-desktop", model="deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", release=release, reasoning=True))
+    assert "--reasoning-parser" in made.argv
+    assert ("--enable-reasoning" in made.argv) is wanted

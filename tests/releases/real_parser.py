@@ -31,7 +31,7 @@ def flexible_parser_class() -> Any:
 
 def build() -> tuple[Any, Any]:
     """(the main parser, the serve parser), as ``vllm`` builds them."""
-    sys.argv = ["vllm", "serve", "model"]
+    sys.argv = ["api_server.py"]  # 0.9.0 declares --model only where "serve" is not among the words
     main = flexible_parser_class()(prog="vllm")
     subparsers = main.add_subparsers(required=False, dest="subparser")
     from vllm.entrypoints.cli.serve import ServeSubcommand

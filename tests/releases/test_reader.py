@@ -155,6 +155,14 @@ FILES = {
 }  # fmt: skip
 
 
+def test_an_option_of_the_module_alone_is_read_too() -> None:
+    only_module = 'import sys\n' + ARG_UTILS.replace(
+        "        return parser\n", "        if 'serve' not in sys.argv[1:]:\n            group.add_argument('--model')\n        return parser\n"
+    )
+    data = read_release(FILES | {"vllm/engine/arg_utils.py": only_module}, "9.9.9")
+    assert [o for o in data["options"] if o["flags"] == ["--model"]]
+
+
 def test_options_of_a_made_up_release() -> None:
     data = read_release(FILES, "9.9.9")
     options = {o["flags"][0]: o for o in data["options"]}

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wizard import releases
+from wizard import columns, releases
 from wizard.errors import BadInput
 from wizard.i18n import _, labelled, ngettext, sentence, sentences, stopped
 from wizard.regular_file import require_regular
 from wizard.releases.types import ArgProblem, Release
 
-from . import compose, config_file, extract, rewrite
+from . import compose, config_file, extract, loose, rewrite
 from .judge import Verdict, judge
 from .lexer import Word
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from wizard.host import Host
 
 
+WIDTH = 79
 _RAY_START = re.compile(r"^[ \t]*(?:exec[ \t]+)?ray[ \t]+start\b", re.M)
 
 
@@ -67,8 +69,9 @@ def run(args: argparse.Namespace | list[str]) -> int:
     machine = _machine(getattr(chosen, "machine", None), chosen.here)
     if not words:
         raise BadInput(_("Give a file, - for standard input, or a command after --."))
-    path = _as_file(words)
+    path = _as_file(words, dashed=bool(getattr(chosen, "dashed", False)))
     told: list[str] = []
+    after: Report | None = None
     if path is None:
         if chosen.write:
             raise BadInput(_("--write needs a file."))
@@ -79,17 +82,19 @@ def run(args: argparse.Namespace | list[str]) -> int:
         if chosen.write:
             if path == "-":
                 raise BadInput(_("--write needs a file, not standard input."))
-            told = _write(path, raw, report, quiet=as_json)
+            if report.repaired not in (None, report.original):
+                after = check_text(str(report.repaired), path, chosen.release, machine)
+            if after is not None and not after.accepted:
+                told, after = [_not_repaired(path, after)], None
+            else:
+                told = _write(path, raw, report, quiet=as_json)
             report.notes += told
-    after: Report | None = None
-    if chosen.write and path is not None and report.repaired not in (None, report.original):
-        after = check_text(str(report.repaired), path, chosen.release, machine)
     if as_json:
         print(json.dumps(report_json(report), indent=1, ensure_ascii=False))
     elif after is not None:
         _print_repair(report, after, told)
     else:
-        _print(report)
+        _print(report, told)
     if after is not None:
         report = after  # what counts is the file as it stands now
     return 0 if _is_clean(report) else 1
@@ -114,6 +119,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     chosen = parser.parse_intermixed_args(own)
     if "--" in words:
         chosen.words = [*chosen.words, *words[words.index("--") + 1 :]]
+        chosen.dashed = True
     return chosen
 
 
@@ -135,14 +141,14 @@ def _machine(folder: str | None, here: bool) -> Place | None:
     return Place(run_all(host), host)
 
 
-def _as_file(words: list[str]) -> str | None:
-    """The file that is meant, or None where the words are the command itself."""
+def _as_file(words: list[str], dashed: bool) -> str | None:
+    """The file that is meant, or None where the words are the command itself; ``dashed``: they stood after ``--``."""
     if len(words) > 1:
         return None
     word = words[0]
     if word == "-" or Path(word).exists():
         return word
-    if " " in word or "\n" in word:
+    if dashed or " " in word or "\n" in word:
         return None
     raise BadInput(_("{word}: there is no such file. A command is given after --.").format(word=word))
 
@@ -164,7 +170,8 @@ def _read(path: str) -> bytes:
 def release_for(command: extract.Command, asked: str | None) -> tuple[Release, list[str]]:
     """The release to hold a command against, and what has to be said of that choice."""
     if asked is not None:
-        return releases.load(asked), []
+        release = releases.load(asked)
+        return release, _not_exact(release)
     tag = command.tag
     if tag is None or "$" in tag:
         return releases.load("latest"), []
@@ -174,10 +181,30 @@ def release_for(command: extract.Command, asked: str | None) -> tuple[Release, l
         return releases.load("latest"), [
             _("The tag {tag} names no release: checked against {version}, the newest known.").format(tag=tag, version=releases.newest())
         ]
-    notes = []
-    if not release.exact:
-        notes.append(_("{tag} is not known: checked against {version}, the nearest older release.").format(tag=tag, version=release.version))
-    return release, notes
+    return release, _not_exact(release)
+
+
+def _release_of_image(command: extract.Command) -> Release | None:
+    """The very release that the image's tag names; None where it names none that is known."""
+    tag = command.tag
+    if tag is None or "$" in tag or not tag.lstrip("v")[:1].isdigit():
+        return None
+    try:
+        release = releases.load(tag)
+    except BadInput:
+        return None
+    return release if release.exact else None
+
+
+def _not_exact(release: Release) -> list[str]:
+    """What is said where another release stands for one that is not known."""
+    if release.exact:
+        return []
+    if releases.is_older_than_known(str(release.asked)):
+        text = _("{asked} is not known: checked against {version}, the oldest known release.")
+    else:
+        text = _("{asked} is not known: checked against {version}, the nearest older release.")
+    return [text.format(asked=release.asked, version=release.version)]
 
 
 def check_words(words: list[str], asked: str | None = None, place: Place | None = None) -> Report:
@@ -198,11 +225,16 @@ def check_text(text: str, name: str, asked: str | None = None, place: Place | No
     if kind == "env":
         return _check_env(text, name, asked, place)
     commands = extract.from_text(text, script=kind == "shell")
+    alone = loose.options_alone(text) if kind == "text" and not commands else None
+    if alone is not None:
+        commands = [alone]
     if not commands:
         if kind == "shell" and _RAY_START.search(text):
             return _nothing_to_check(name, text)  # another node of a Ray cluster
         raise BadInput(extract.no_command(name))
     report = _report(commands, asked, place)
+    if kind == "text" and alone is None:
+        report.notes += loose.untrue_beside(text, commands, report.verdicts[0].release)
     report.original = text
     report.repaired = rewrite.rewrite_text(text, report.verdicts)
     return report
@@ -213,25 +245,43 @@ def _report(commands: list[extract.Command], asked: str | None, place: Place | N
     for command in commands:
         release, said = release_for(command, asked)
         notes += said
-        if not release.exact and asked is not None:
-            notes.append(_("{asked} is not known: checked against {version}, the nearest older release.").format(asked=asked, version=release.version))
-        verdict = judge(command, release, place.machine if place else None)
-        if any(p.source is not None and p.source.option is not None and p.source.option.dest == "max_model_len" for p in verdict.pieces):
-            from .memory import known_model, longer_than_the_model
-
-            too_long = longer_than_the_model(verdict, known_model(verdict.model))
-            if too_long is not None and too_long.replacement is not None:
-                _repair(verdict, too_long)
-        if place is not None:
-            from . import docker_here
-            from .memory import conflicts
-
-            verdict.problems += docker_here.problems(command, place.machine)
-            for problem in conflicts(verdict, place.machine, place.host):
-                _repair(verdict, problem)
+        verdict = _judged(command, release, place)
+        if verdict.changed:
+            verdict.repaired_outcome = _judged(_repaired(verdict), release, place).outcome
         verdicts.append(verdict)
     problems = [p for v in verdicts for p in v.problems]
     return Report(verdicts, problems, all(v.accepted for v in verdicts), notes=notes)
+
+
+def _judged(command: extract.Command, release: Release, place: Place | None) -> Verdict:
+    """A command held against a release, the model as a recipe knows it, and the machine."""
+    verdict = judge(command, release, place.machine if place else None)
+    starts = _release_of_image(command)
+    if starts is not None and starts.version != release.version:
+        told = _("this image starts vLLM {starts}, whatever is said of {version} here: for {version}, give it another tag")
+        verdict.problems.append(ArgProblem(str(command.image), "ok", told.format(starts=starts.version, version=release.version)))
+    if any(p.source is not None and p.source.option is not None and p.source.option.dest == "max_model_len" for p in verdict.pieces):
+        from .memory import known_model, longer_than_the_model
+
+        too_long = longer_than_the_model(verdict, known_model(verdict.model))
+        if too_long is not None and too_long.replacement is not None:
+            _repair(verdict, too_long)
+    if place is not None:
+        from . import docker_here
+        from .memory import conflicts
+
+        verdict.problems += docker_here.problems(command, place.machine)
+        for problem in conflicts(verdict, place.machine, place.host):
+            _repair(verdict, problem)
+    return verdict
+
+
+def _repaired(verdict: Verdict) -> extract.Command:
+    """The command as it was repaired, to be judged once more."""
+    words = [Word(text, text, 0, 0, dynamic="$" in text) for text in verdict.argv]
+    entry = "serve" if verdict.command.kind != "options" or verdict.model is not None else "api_server"
+    kind = "argv" if verdict.command.kind == "options" else verdict.command.kind
+    return replace(verdict.command, kind=kind, words=words, entry=entry, env=dict(verdict.env), slips=[], repeated=[], problems=[], source="")
 
 
 def _repair(verdict: Verdict, problem: ArgProblem) -> None:
@@ -390,46 +440,76 @@ def place_words(problem: ArgProblem, verdict: Verdict) -> str:
 
 
 def lines_of(report: Report, heading: str | None = None) -> list[str]:
-    """The report for people, a line at a time (the TUI shows the same). ``heading`` has {version} and {state}."""
+    """The report for people, a line at a time. ``heading`` has {version} and {state}."""
+    return [text for text, _is_prose in _rows(report, heading)]
+
+
+def _rows(report: Report, heading: str | None = None, told: Sequence[str] = ()) -> list[tuple[str, bool]]:
+    """The lines, each with whether it is prose, which may be broken: a command may not, nor what was told of paths."""
     heading = heading or _("vLLM {version} {state}.")
-    lines = list(report.notes)
+    rows = [(note, note not in told) for note in report.notes]
     for verdict in report.verdicts:
-        lines.append(heading.format(version=verdict.release.version, state=_state(verdict)))
+        rows.append((heading.format(version=verdict.release.version, state=_state(verdict.outcome)), True))
         for problem in verdict.problems:
-            lines.append("  " + labelled(place_words(problem, verdict), sentences(stopped(kind_words(problem.kind)), sentence(problem.message))))
-            if problem.replacement and problem.replacement not in problem.message:
-                lines.append("    -> " + problem.replacement)
+            said = sentences(stopped(kind_words(problem.kind)), sentence(problem.message))
+            rows.append(("  " + labelled(place_words(problem, verdict), said), True))
+            if _shows_replacement(problem, verdict):
+                rows.append((f"    -> {problem.replacement}", False))
         if not verdict.problems:
-            lines.append("  " + _("Nothing is wrong with it."))
-        if verdict.changed or not verdict.accepted:
-            lines += ["", "  " + rewrite.one_line(verdict), ""]
-    return lines
+            rows.append(("  " + _("Nothing is wrong with it."), True))
+        command = rewrite.one_line(verdict)
+        if command and (verdict.changed or not verdict.accepted):
+            rows += [("", False), ("  " + command, False), ("", False)]
+            if verdict.repaired_outcome != "starts":
+                even_so = _("Even as repaired here, vLLM {version} {state}.")
+                rows.append((even_so.format(version=verdict.release.version, state=_state(verdict.repaired_outcome)), True))
+    return rows
 
 
-def _state(verdict: Verdict) -> str:
+def _say(rows: list[tuple[str, bool]]) -> None:
+    for text, is_prose in rows:
+        indent = " " * (len(text) - len(text.lstrip()))
+        print("\n".join(columns.wrap(text, WIDTH, indent, indent + "  ")) if is_prose else text)
+
+
+def _shows_replacement(problem: ArgProblem, verdict: Verdict) -> bool:
+    """Whether a line of its own says what is written instead: not where the message does, unless it only mentions it."""
+    if not problem.replacement or problem.replacement not in problem.message:
+        return bool(problem.replacement)
+    mentions = problem.kind in ("renamed", "removed", "never_existed", "not_yet")
+    return mentions and problem.replacement in rewrite.one_line(verdict)
+
+
+def _state(outcome: str) -> str:
     return {
         "refused": _("would refuse it"),
         "stops": _("takes it, and then does not start"),
         "doubtful": _("takes it, and may then not start"),
         "starts": _("would start with it"),
-    }[verdict.outcome]
+    }[outcome]
 
 
 def _print_repair(was: Report, now: Report, told: list[str]) -> None:
     """A file that was repaired: what was, what was done (``told``, the last of the notes), what is."""
     notes = was.notes[: len(was.notes) - len(told)]
-    for line in lines_of(replace(was, notes=notes), heading=_("As it was, vLLM {version} {state}.")):
-        print(line)
-    for line in (*told, *lines_of(replace(now, notes=[]), heading=_("As it is now, vLLM {version} {state}."))):
-        print(line)
+    _say(_rows(replace(was, notes=notes), heading=_("As it was, vLLM {version} {state}.")))
+    _say([(line, False) for line in told])
+    _say(_rows(replace(now, notes=[]), heading=_("As it is now, vLLM {version} {state}.")))
 
 
-def _print(report: Report) -> None:
-    for line in lines_of(report):
-        print(line)
+def _print(report: Report, told: list[str]) -> None:
+    _say(_rows(report, told=told))
     count = sum(p.kind not in ("ok",) for p in report.problems)
     if len(report.verdicts) > 1:
         print(ngettext("{n} problem in all", "{n} problems in all", count).format(n=count))
+
+
+def _not_repaired(path: str, after: Report) -> str:
+    """What is said of a file that would be refused although it were repaired."""
+    left = ", ".join(dict.fromkeys(p.flag for p in after.problems if p.refused))
+    return _("{path} stays as it is: repaired as far as that can be done here, it would be refused again ({problems}).").format(
+        path=path, problems=left
+    )
 
 
 def _write(path: str, raw: bytes, report: Report, quiet: bool) -> list[str]:

@@ -80,7 +80,8 @@ def rewrite(data: Any, verdict: Verdict) -> None:
 
 def _only_spelling(source: Argument, words: list[str]) -> bool:
     """Whether only a prefix or underscores were written out: --config reads those too."""
-    return source.option is not None and len(words) == len(source.tokens) and words[1:] == list(source.tokens[1:])
+    spelling = "prefix" in source.how or "underscore" in source.how
+    return spelling and len(words) == len(source.tokens) and words[1:] == list(source.tokens[1:])
 
 
 def _put(data: Any, position: int, words: list[str]) -> None:

@@ -32,7 +32,7 @@ DOCKER_LONG = {"-p": "--publish", "-v": "--volume", "-e": "--env", "-u": "--user
 class Command:
     """One vLLM command as it was found."""
 
-    kind: str  # "argv" "shell" "docker" "compose" "config" "env"
+    kind: str  # "argv" "shell" "docker" "compose" "config" "env" "list"; "options": without a program and a model
     words: list[Word]  # what the program behind the entrypoint gets
     entry: str  # "serve": vllm serve ...; "api_server": python -m ...; "image": the image's own entrypoint
     image: str | None = None
@@ -87,7 +87,7 @@ def from_argv(words: Sequence[str]) -> Command:
             position += 1
         command = Command("argv", made[position:], "serve", env=env)
     command.kind = "docker" if command.docker else "argv"
-    _fix_dashes(command)
+    fix_dashes(command)
     return command
 
 
@@ -139,7 +139,7 @@ def from_text(text: str, script: bool) -> list[Command]:
         command.start, command.end = start, lexed.end
         command.source = text
         taken = lexed.end
-        _fix_dashes(command)
+        fix_dashes(command)
         _variables(command, text[:start], script)
         found.append(command)
     return found
@@ -291,7 +291,7 @@ def strip_entrypoint(command: Command, own_entrypoint: bool = False) -> Command:
     return command
 
 
-def _fix_dashes(command: Command) -> None:
+def fix_dashes(command: Command) -> None:
     fixed: list[Word] = []
     for word in command.words:
         text, changed = straighten(word.text) if not word.quoted else (word.text, False)

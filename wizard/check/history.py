@@ -33,13 +33,14 @@ def way_out(entry: Mapping[str, Any], values: tuple[str, ...], release: Release)
     """The first of an entry's ways that this release takes: ``{"tokens": [...]}``, ``json``, ``env`` or nothing.
 
     Keys of the result: "tokens" (groups of words), "json" (flag, key, value), "env" (name, value), "model" (True:
-    the value is the model). An empty result means: leave the option out.
+    the value is the model), and "note" where there is something to say of this way alone. Without one of the first
+    four, the option is left out.
     """
     value = values[0] if values else ""
     for step in entry["do"]:
         made = _step(step, value, values, release)
         if made is not None:
-            return made
+            return {**made, "note": step["note"]} if "note" in step else made
     return {}
 
 

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from wizard.facts import Machine
 
 SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|API_?KEY|CREDENTIAL)", re.I)
+_FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 SECRET_VALUE = re.compile(r"^(hf_[A-Za-z0-9]{10,}|sk-[A-Za-z0-9_-]{10,}|github_pat_\w+|ghp_\w+)$")
+
+
+Outcome = Literal["refused", "stops", "doubtful", "starts"]
 
 
 @dataclass
@@ -59,9 +63,10 @@ class Verdict:
     pieces: list[Piece] = field(default_factory=list)
     env_removed: list[str] = field(default_factory=list)
     model: str | None = None
+    repaired_outcome: Outcome = "starts"  # what becomes of the command as it was repaired
 
     @property
-    def outcome(self) -> Literal["refused", "stops", "doubtful", "starts"]:
+    def outcome(self) -> Outcome:
         """What becomes of the command as it stands."""
         if not self.accepted:
             return "refused"
@@ -102,6 +107,7 @@ class _Judge:
         self.json_parts: dict[str, dict[str, Any]] = {}
         self.added: list[list[str]] = []
         self.model: str | None = None
+        self.model_flag_given = False
         self.refused = False
         serves_by_flag = command.entry == "api_server" or (command.entry == "image" and release.image.serves_with_model_flag)
         self.conditions = ("entrypoint:api_server",) if serves_by_flag else ()
@@ -109,9 +115,11 @@ class _Judge:
     def run(self) -> Verdict:
         self._slips()
         self._repeated_entrypoint()
-        arguments = take_apart(self.command.argv, self.release)
+        arguments = take_apart(self.command.argv, self.release, without_model=self.command.kind == "options")
+        self.model_flag_given = any(a.flag == "--model" for a in arguments)
         position = 0
         for argument in arguments:
+            position += self.command.argv[position] != argument.tokens[0]  # past the "--" that ends the options
             self._argument(argument, position)
             position += len(argument.tokens)
         self._outside_limits()
@@ -172,24 +180,28 @@ class _Judge:
         if argument.how == "positional":
             self._positional(argument, piece)
             return
-        dynamic = any(w.dynamic and "$" in w.text for w in self.command.words[position : position + len(argument.tokens)])
-        if argument.option is None or self._was_an_option(argument):
-            self._unknown(argument, piece)
-            return
-        if argument.option.dest == "model" and argument.flag == "--model":
+        if argument.flag == "--model":  # also where a release has no such option: the model stays
             self._model_flag(argument, piece)
             return
+        if argument.option is None or self._was_an_option(argument):
+            self._unknown(argument, piece, position)
+            return
+        self._known(argument, argument.option, piece, position)
+
+    def _known(self, argument: Argument, option: Option, piece: Piece, position: int) -> None:
+        """An option of this release: what is given to it."""
+        dynamic = any(w.dynamic and "$" in w.text for w in self.command.words[position : position + len(argument.tokens)])
         problem = check_argument(argument, self.release, self.conditions)
         if problem is not None and problem.kind == "deprecated":
             self.problems.append(self._with_successor(problem, argument))
         elif problem is not None and not dynamic:
             self._bad_value(problem, argument, piece, position)
-        elif argument.option.dest == "optimization_level" and not dynamic and argument.values[:1] not in (("0",), ("1",), ("2",), ("3",)):
+        elif option.dest == "optimization_level" and not dynamic and argument.values[:1] not in (("0",), ("1",), ("2",), ("3",)):
             # The parser takes any word there; the start then fails.
             problem = ArgProblem(argument.flag, "bad_value", _("the optimization level is 0, 1, 2 or 3"), accepted=True, stops=True)
             self._bad_value(problem, argument, piece, position)
-        elif not dynamic and not argument.keys and len(argument.values) == 1 and not start_values.taken(argument.values[0], argument.option):
-            self._unknown_to_start(argument, argument.option, piece)
+        elif not dynamic and not argument.keys and len(argument.values) == 1 and not start_values.taken(argument.values[0], option):
+            self._unknown_to_start(argument, option, piece)
         self._full_name(argument, piece)
 
     def _was_an_option(self, argument: Argument) -> bool:
@@ -204,6 +216,12 @@ class _Judge:
             self.model = argument.values[0]
             return
         if self._swallow_json(argument, piece):
+            return
+        if self.model is None and not self.model_flag_given and self.command.kind != "options":  # the old server, which takes it only with --model
+            self.model = argument.values[0]
+            text = _("this server takes its model with --model: --model {value}").format(value=self.model)
+            self._say(self.model, "bad_value", text, replacement=f"--model {_quote(self.model)}")
+            piece.words, piece.changed = ["--model", self.model], True
             return
         self._say(argument.values[0], "bad_value", _("{value!r} belongs to no option").format(value=argument.values[0]))
         piece.words, piece.changed = [], True
@@ -262,7 +280,7 @@ class _Judge:
             return problem
         return dataclasses.replace(problem, message=sentences(stopped(problem.message), _(entry["note"])), replacement=entry.get("see"))
 
-    def _unknown(self, argument: Argument, piece: Piece) -> None:
+    def _unknown(self, argument: Argument, piece: Piece, position: int) -> None:
         problem = unknown_flag(argument, self.release)
         if argument.option is not None:  # taken, but for something else
             problem = dataclasses.replace(
@@ -280,13 +298,13 @@ class _Judge:
             words = list(argument.tokens)
             words[0] = problem.replacement + rest + (words[0][len(argument.written) :] if argument.attached else "")
             piece.words, piece.changed = words, True
-            again = take_apart(words, self.release)
-            if len(again) == 1 and again[0].option is not None:
-                inner = check_argument(again[0], self.release, self.conditions)
-                if inner is not None and inner.refused:
-                    self.problems.append(inner)
-        else:
-            piece.words, piece.changed = [], True
+            self.problems.append(problem)
+            again = take_apart(words, self.release)[0]
+            if again.option is not None:  # from here on it is the option that was meant
+                piece.source = dataclasses.replace(again, tokens=argument.tokens)
+                self._known(again, again.option, piece, position)
+            return
+        piece.words, piece.changed = [], True
         self.problems.append(problem)
 
     def _single_dash(self, argument: Argument, problem: ArgProblem) -> ArgProblem:
@@ -332,7 +350,12 @@ class _Judge:
             "never_existed": _("no vLLM release has {flag}"),
         }[kind]
         since = problem.since or _after(entry.get("until"))
-        text = sentences(stopped(base.format(flag=argument.flag, since=since, release=self.release.version)), _(entry["note"]))
+        note = way.get("note", entry["note"])
+        text = sentences(stopped(base.format(flag=argument.flag, since=since, release=self.release.version)), _(note))
+        lacking = [flag for flag in dict.fromkeys(_FLAG.findall(note)) if self.release.option(flag) is None]
+        if lacking and not way.keys() - {"note"}:
+            text = sentences(text, _("vLLM {release} does not have {flags}.").format(release=self.release.version, flags=", ".join(lacking)))
+            replacement = None if replacement in lacking else replacement
         if replacement is None:
             text = sentences(text, _("It was left out."))
         self._say(argument.flag, kind, text, since=since, until=problem.until or entry.get("until"), replacement=replacement, accepted=problem.accepted)
@@ -343,8 +366,11 @@ class _Judge:
         if "json" in way:
             flag, key, value = way["json"]
             groups = [[flag, json.dumps({**way["with"], key: value})]]
-        words = ["m", *(word for group in groups for word in group)]
-        return {} if any(p.refused for p in releases.check_argv(words, self.release.version)) else way
+        return way if self._takes([word for group in groups for word in group]) else {}
+
+    def _takes(self, words: Sequence[str]) -> bool:
+        """Whether the release's parser takes these options."""
+        return not any(p.refused for p in releases.check_argv(["m", *words], self.release.version))
 
     # --- values -----------------------------------------------------------------------------------------------
 
@@ -353,9 +379,10 @@ class _Judge:
         assert option is not None
         for repair in (self._o_dotted, self._key_renamed, self._flag_with_value, self._json_value, self._key_value_form, self._near_choice, self._human_value):
             made = repair(argument, option, piece, position)
-            if made is not None:
+            if made is not None and self._takes(piece.words):
                 self.problems.append(dataclasses.replace(made, message=made.message or problem.message))
                 return
+            piece.words, piece.changed = list(argument.tokens), False
         if not problem.accepted:
             piece.words, piece.changed = [], True
             problem = dataclasses.replace(problem, message=sentences(stopped(problem.message), _("It was left out; set it as you need it.")))
@@ -535,7 +562,7 @@ class _Judge:
 
     def _human_value(self, argument: Argument, option: Option, piece: Piece, position: int) -> ArgProblem | None:
         """32k where the release wants digits; auto for a length that it works out itself."""
-        if option.value_type not in ("int", "human_int") or len(argument.values) != 1:
+        if option.value_type not in ("int", "human_int") or len(argument.values) != 1 or argument.keys:
             return None
         text = argument.values[0]
         if text.lower() in ("auto", "-1") and option.dest == "max_model_len":
@@ -641,7 +668,7 @@ class _Judge:
         """Whether the release takes an option in place of a variable, and starts with it."""
         option = self.release.option(words[0])
         known = option is None or len(words) < 2 or (start_values.taken(words[1], option) and not start_values.outside(words[1], option))
-        return known and not any(p.refused for p in releases.check_argv(["m", *words], self.release.version))
+        return known and self._takes(words)
 
     def _given(self) -> dict[str, Argument]:
         return {p.source.option.dest: p.source for p in self.pieces if p.words and p.source is not None and p.source.option is not None}

@@ -44,11 +44,12 @@ def conflicts(verdict: Verdict, machine: Machine, host: Host) -> list[ArgProblem
         return [_too_little(result)]
     # A share that is not free says nothing of the model: that is held against what is.
     lower = fit(info, replace(request, gpu_memory_utilization=share), calibration)
+    helps = lower.fits_best or lower.max_model_len_that_fits  # by itself, or with the shorter context named below
     wrong = ArgProblem(
         "--gpu-memory-utilization",
         "conflict",
         _("not enough GPU memory: {problem}").format(problem=result.problems[0]),
-        replacement=f"--gpu-memory-utilization {share:.2f}" if lower.fits_best else None,
+        replacement=f"--gpu-memory-utilization {share:.2f}" if helps else None,
         accepted=True,
         stops=True,
     )

@@ -35,7 +35,8 @@ def one_line(verdict: Verdict) -> str:
             argv = ["--model", *argv]
         return " ".join([*head, *(quote(w) for w in argv)])
     env = [f"{k}={quote(v)}" for k, v in verdict.env.items() if command.kind != "compose" or k.startswith("VLLM_")]
-    return " ".join([*env, "vllm", "serve", *(quote(w) for w in verdict.argv)])
+    program = [] if command.kind == "options" and verdict.model is None else ["vllm", "serve"]
+    return " ".join([*env, *program, *(quote(w) for w in verdict.argv)])
 
 
 def _docker_words(verdict: Verdict) -> list[str]:

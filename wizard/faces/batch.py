@@ -207,9 +207,13 @@ def _facts_text(plan: Plan) -> str:
         )
         version = plan.release.version
         if not plan.release.exact and plan.release.asked:
-            version = _("{asked}, which is not known here: with the flags of {nearest}, the nearest older release").format(
-                asked=plan.release.asked, nearest=version
-            )
+            from wizard.releases import is_older_than_known
+
+            version = (
+                _("{asked}, which is not known here: with the flags of {nearest}, the oldest known release")
+                if is_older_than_known(plan.release.asked)
+                else _("{asked}, which is not known here: with the flags of {nearest}, the nearest older release")
+            ).format(asked=plan.release.asked, nearest=version)
             if plan.runtime == "docker":
                 how = _("Docker image {image}, if there is one").format(image=plan.image_reference)
         rows.append((_("vLLM"), f"{version}; {how}" if not plan.release.exact else f"{version}, {how}"))

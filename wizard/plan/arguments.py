@@ -413,7 +413,9 @@ def _formats(
             command.put("enable_auto_tool_choice", (), _("lets the model decide when to call a tool"))
             command.put("tool_call_parser", (parser,), _("this model's tool format"))
         elif on and parser is not None:
-            command.put("enable_reasoning", (), _("this release wants it beside the parser"))
+            switch = command.option("enable_reasoning")
+            if switch is not None and not switch.deprecated:  # from 0.9.0 on the parser alone turns it on
+                command.put("enable_reasoning", (), _("this release wants it beside the parser"))
             command.put("reasoning_parser", (parser,), _("this model's reasoning format"))
 
 

@@ -147,7 +147,7 @@ def _spelled(arg: ArgWithReason, release: Release) -> list[ArgWithReason]:
     """The option in its full spelling, with what the release needs beside it."""
     flag = full_spelling(release, arg.flag) or arg.flag
     made = [replace(arg, flag=flag)]
-    # From 0.8.5 the parser's name alone switches reasoning on; before, the switch was asked for.
+    # From 0.9.0 on the parser's name alone switches reasoning on; before, the switch was asked for.
     if flag == "--reasoning-parser" and version_key(release.version) < version_key("0.9.0"):
         option, how = find_option(release, "--enable-reasoning")
         if option is not None and how == "exact":

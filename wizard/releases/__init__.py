@@ -153,6 +153,12 @@ def resolve(asked: str) -> tuple[str, bool]:
     return (older[-1] if older else known[0]), False
 
 
+def is_older_than_known(asked: str) -> bool:
+    """Whether what was asked for is a version below the oldest that is known."""
+    oldest = versions()[0]
+    return _VERSION.match(asked.strip()) is not None and version_key(asked) < version_key(oldest)
+
+
 @lru_cache(maxsize=16)
 def load(version: str = "latest") -> Release:
     """The release; an unknown one gives the nearest older one's data with ``exact`` False and ``asked`` set."""
@@ -287,7 +293,7 @@ from .parse import check_argv, find_option  # noqa: E402
 
 __all__ = [
     "ArgProblem", "DriverNeed", "ImageInfo", "KnownFault", "Option", "Release", "check_argv", "driver_needed",
-    "find_option", "first_with_architecture", "first_with_flag", "flag_spans", "image_for", "image_of", "known_faults",
-    "last_with_flag", "load", "newest", "next_version", "resolve", "runs_on", "spans", "supports_architecture",
+    "find_option", "first_with_architecture", "first_with_flag", "flag_spans", "image_for", "image_of", "is_older_than_known",
+    "known_faults", "last_with_flag", "load", "newest", "next_version", "resolve", "runs_on", "spans", "supports_architecture",
     "user_data_folder", "version_key", "versions",
 ]  # fmt: skip

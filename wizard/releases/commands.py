@@ -186,16 +186,15 @@ def _image_json(image: ImageInfo) -> dict[str, Any]:
 
 
 def _show(version: str, flag: str | None, as_json: bool) -> int:
-    from . import load
+    from . import is_older_than_known, load
 
     release = load(version)
     if not release.exact:
-        print(
-            _("{asked} is not known; this is {version}, the nearest older release.").format(
-                asked=version, version=release.version
-            ),
-            file=sys.stderr,
-        )
+        if is_older_than_known(version):
+            told = _("{asked} is not known; this is {version}, the oldest known release.")
+        else:
+            told = _("{asked} is not known; this is {version}, the nearest older release.")
+        print(told.format(asked=version, version=release.version), file=sys.stderr)
     if flag:
         return _show_flag(release, flag, as_json)
     data = release_json(release)

@@ -248,7 +248,8 @@ _STDLIB: dict[str, Any] = {
     "enum.Enum": enum.Enum,
     "enum.IntEnum": enum.IntEnum,
     "ssl.CERT_NONE": ssl.CERT_NONE,
-    "sys.argv": ["vllm", "serve", "model"],
+    # The start of the module, as of the older images: 0.9.0 declares --model for it and not for vllm serve.
+    "sys.argv": ["api_server.py"],
     "sys.modules": {},
     "sys.maxsize": 2**63 - 1,
     "sys.version_info": (3, 12, 0),

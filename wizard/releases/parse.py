@@ -323,12 +323,13 @@ class Argument:
         return normal_spelling(self.written)
 
 
-def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
-    """Split what follows ``vllm serve`` into options with their values, and positionals."""
+def take_apart(argv: Sequence[str], release: Release, without_model: bool = False) -> list[Argument]:
+    """Split what follows ``vllm serve`` into options with their values, and positionals; ``without_model``: no word is
+    the model."""
     found: list[Argument] = []
     position = 0
     only_positionals = False
-    model_seen = False
+    model_seen = without_model or any(token.partition("=")[0] == "--model" for token in argv)
     while position < len(argv):
         token = argv[position]
         if only_positionals or not _looks_like_option(token, release):
@@ -358,7 +359,12 @@ def take_apart(argv: Sequence[str], release: Release) -> list[Argument]:
         values = [attached] if equals else []
         end = position + 1
         if not equals:
-            most = _most_values(option, keys) if option is not None else _guess_values(name, keys, model_seen)
+            if option is not None:
+                most = _most_values(option, keys)
+            else:
+                words = next((i for i in range(end, len(argv)) if _looks_like_option(argv[i], release)), len(argv)) - end
+                # Before the model, the last of several words may be the model.
+                most = _guess_values(name, keys, words if model_seen else max(0, words - 1), release)
             while end < len(argv) and len(values) < most and not _looks_like_option(argv[end], release):
                 values.append(argv[end])
                 end += 1
@@ -400,8 +406,9 @@ def _o_dotted(argv: Sequence[str], position: int, release: Release) -> Argument:
     return Argument(tokens, name, option, "dotted", (value,), bool(equals), tuple(name.split(".")[1:]))
 
 
-def _guess_values(name: str, keys: tuple[str, ...], model_seen: bool) -> int:
-    """How many words after a flag that the release does not have belong to it: what another release says."""
+def _guess_values(name: str, keys: tuple[str, ...], at_most: int, release: Release) -> int:
+    """How many words after a flag that the release does not have belong to it: what another release says, or the
+    option that is likely meant, else all that may."""
     from . import flag_spans, load
 
     if keys:
@@ -411,7 +418,10 @@ def _guess_values(name: str, keys: tuple[str, ...], model_seen: bool) -> int:
         other = find_option(load(runs[-1][1]), name)[0]
         if other is not None:
             return _most_values(other, ())
-    return 1 << 20 if model_seen else 0
+    table = _by_flag(release)
+    meant = [flag for flag in table if flag.startswith(normal_spelling(name))]
+    near = nearest_flag(name, release) if not meant else None
+    return min((_most_values(table[flag], ()) for flag in (meant if near is None else [near])), default=at_most)
 
 
 def _most_values(option: Option, keys: tuple[str, ...]) -> int:

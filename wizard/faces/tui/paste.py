@@ -198,6 +198,8 @@ class PasteDialog(Dialog[Pasted]):
             if verdict.changed:
                 lines = "\n".join(text.command_lines(verdict.argv, quote))
                 parts += [("\n\n" + _("It becomes:") + "\n", f"bold {ACCENT}"), (lines, TEXT)]
+        for note in found.notes:
+            parts.append((f"\n\n{glyphs.bullet} {note}", WARN))
         if len(found.verdicts) > 1:
             parts.append(("\n" + _("The text holds {n} commands; this is the first.").format(n=len(found.verdicts)), DIM))
         return content(parts)
