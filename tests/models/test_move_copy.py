@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.models import move_tools as t
@@ -924,6 +924,7 @@ def build(root: Path, tree: object) -> None:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=st.dictionaries(_NAME, _TREE, min_size=1, max_size=4))
+@example(tree={"0": ("link", "\\"), "00": b""})  # no link to the root of all
 @pytest.mark.usefixtures("small_pieces")
 def test_any_tree_arrives_as_it_was(tree: dict[str, object], tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("tree")
