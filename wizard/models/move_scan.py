@@ -337,7 +337,7 @@ def _unreadable(scan: Scan, path: str, error: OSError) -> None:
 def _add_link(tree: Tree, scan: Scan, node: Node, rel: str, above: frozenset[str]) -> None:
     """A link into the tree stays a link; what lies outside is taken along as if it were there."""
     text = tree.readlink(node.path)
-    # Links that Windows made ("..\\..\\blobs\\x"); one that begins at a drive's root means nothing here.
+    # Links that Windows made (with "\" between folders); one that begins at a drive's root means nothing here.
     windows = "\\" in text and not text.startswith("\\") and not tree.lexists(_beside(node.path, text))
     target = text.replace("\\", "/") if windows else text
     real = tree.realpath(_beside(node.path, target))

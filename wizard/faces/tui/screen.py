@@ -656,12 +656,19 @@ class WalkScreen(Screen[None]):
             found.focus_control()
             self.call_after_refresh(self._show_field, found)
 
-    def _show_field(self, field: Field) -> None:
-        """Once its step is laid out: a field below the end of the page has the focus, and has to be seen."""
+    def _show_field(self, field: Field, tries: int = 8) -> None:
+        """Once its step is laid out: a field below the end of the page has the focus, and has to be seen.
+
+        Where it is may not be known yet (its step was just made), or change once more: it is looked at again.
+        """
         view = self.view
-        if view is not None and field.is_attached and view in field.ancestors:
+        if view is None or not field.is_attached or view not in field.ancestors or not field.control.has_focus:
+            return
+        if not view.region.contains_region(field.control.region):
             view.scroll_to_widget(field, animate=False)
             self._show_more()
+        if tries:
+            self.call_after_refresh(self._show_field, field, tries - 1)
 
     async def start_over(self) -> None:
         """Show the first step with no plan behind it."""
