@@ -31,8 +31,9 @@ from wizard.faces.tui import text
 from wizard.faces.tui.app import Start, WizardApp
 from wizard.faces.tui.diagnosis import DiagnoseScreen
 from wizard.faces.tui.dialogs import Ask
-from wizard.faces.tui.paste import PasteDialog, copy_here
+from wizard.faces.tui.paste import PasteDialog
 from wizard.faces.tui.views import ModelView, ReviewView
+from wizard.faces.tui.walk import copy_here
 from wizard.faces.tui.widgets import Rows
 from wizard.host import open_host
 from wizard.plan_types import Step

@@ -180,3 +180,25 @@ def test_wide_characters_are_set_beside_an_edge(text: str, edges: set[int]) -> N
     pieces = moved.divide([*sorted(e for e in edges if e < width), width])
     kept = "".join(s.text for piece in pieces for s in piece)
     assert [c for c in kept if c != " "] == [c for c in text if c != " "]
+
+
+async def test_a_typed_model_that_lies_here_is_the_one_that_lies_here() -> None:
+    app = app_on("wsl2-2x-rtx3090", "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "model")
+        assert app.walk.session is not None
+        here = next(m for m in app.walk.session.found if m.complete and "/" in m.name and not m.is_adapter)
+        app.wizard.choose_model(here.name, typed=True)  # type: ignore[union-attr]
+        await ready(app, pilot)
+        assert app.walk.plan is not None
+        assert app.walk.plan.value("model") == here.path
+
+
+async def test_the_field_for_another_model_is_found_by_the_palette() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "access")
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: app.screen is not app.walk_screen)
+        await pilot.press(*"another one", "enter")
+        await until(pilot, lambda: app.walk.step_id == "model" and app.focused is not None and app.focused.id == "typed")

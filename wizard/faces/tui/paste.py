@@ -19,12 +19,11 @@ from wizard.faces.tui.text import ACCENT, BAD, DIM, OK, TEXT, WARN, Part, conten
 from wizard.faces.tui.widgets import Panel, PushButton, glyphs_of
 from wizard.i18n import N_, _, listed, sentence, sentences, stopped
 from wizard.plan_types import VISIBLE_DEVICES
-from wizard.session import SECRET_ENV, Layer, Value, expand
+from wizard.session import SECRET_ENV, Layer, Value
 from wizard.steps import QUESTIONS, set_answer
 
 if TYPE_CHECKING:
     from wizard.plan_types import Plan
-    from wizard.session import Session
 
 MODEL_DESTS = frozenset({"model_tag", "model"})
 # What the wizard decides with its own questions, or may not keep in answers.
@@ -336,15 +335,6 @@ def _who_may_reach(plan: Plan, host: str) -> dict[str, Value]:
     if not (local or is_every_address(host)) or plan.session.answers.get("host") is not None:
         answers["host"] = host
     return answers
-
-
-def copy_here(session: Session, source: str) -> str:
-    """The path of the copy of ``source`` (a path or a repository id) that the search found here, one in the Linux
-    file system first; else ``source`` itself."""
-    path = expand(source, session.machine.home).rstrip("/")
-    same = [m for m in session.found if m.complete and not m.is_adapter and (m.name == source or m.path.rstrip("/") == path)]
-    same.sort(key=lambda m: m.mount_kind != "linux")
-    return same[0].path if same else source
 
 
 def told_of(answers: Mapping[str, Value], left: Sequence[LeftOut]) -> Content:

@@ -35,7 +35,7 @@ from wizard.faces.tui.views import (
     state_word,
     view_for,
 )
-from wizard.faces.tui.walk import Walk
+from wizard.faces.tui.walk import Walk, copy_here
 from wizard.faces.tui.widgets import Control, LineInput, Panel, PushButton, Rows, Toggle, more_marks
 from wizard.i18n import _, sentences
 from wizard.plan_types import Step as TypeNext
@@ -898,8 +898,6 @@ class WalkScreen(Screen[None]):
         if command.model is None:
             self._take_pasted(command, None, "")
             return
-        from wizard.faces.tui.paste import copy_here
-
         source = copy_here(self.walk.session, command.model)
         self.wizard.choose_model(source, then=lambda trouble: self._take_pasted(command, source, trouble))
 

@@ -269,6 +269,15 @@ class Walk:
         return any(q.error(plan, q.current(plan)) for q in questions if answered(self.answers, q.key))
 
 
+def copy_here(session: Session, source: str) -> str:
+    """The path of the copy of ``source`` (a path or a repository id) that the search found here, one in the Linux
+    file system first; else ``source`` itself."""
+    path = expand(source, session.machine.home).rstrip("/")
+    same = [m for m in session.found if m.complete and not m.is_adapter and (m.name == source or m.path.rstrip("/") == path)]
+    same.sort(key=lambda m: m.mount_kind != "linux")
+    return same[0].path if same else source
+
+
 def answered(answers: Answers, key: str) -> bool:
     return answers.get(key) is not None
 

@@ -19,7 +19,7 @@ from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.screen import WalkScreen
 from wizard.faces.tui.text import DIM, TEXT, WARN, Part, content
 from wizard.faces.tui.views import SLOW_S, MachineView, ModelView, MoveView, ReviewView, model_entries
-from wizard.faces.tui.walk import Walk
+from wizard.faces.tui.walk import Walk, copy_here
 from wizard.faces.tui.widgets import LineInput, Rows
 from wizard.i18n import _
 from wizard.program import spelt
@@ -356,6 +356,8 @@ class Wizard:
         if session is None:
             return
         source = model_named(source, session.machine)
+        if typed:
+            source = copy_here(session, source)
         view = self._model_view()
         if view is not None:
             view.set_error("")
