@@ -7,7 +7,7 @@ begin in the middle of a traceback or have lost its indentation.
 from __future__ import annotations
 
 from wizard.diagnose.lazy import Lazy
-from wizard.diagnose.lines import Parsed, parse, without_foreign_logger
+from wizard.diagnose.lines import LONGEST_MESSAGE_CHARS, Parsed, parse, without_foreign_logger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Collector:
     def feed(self, index: int, raw: str) -> None:
         line = parse(raw)
         body = line.body
-        text = body.strip()
+        text = body.strip()[:LONGEST_MESSAGE_CHARS]
         key = f"{line.service}|{line.proc}"
         stream = self._streams.get(key)
         if stream is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wizard.diagnose.lazy import Lazy
+from wizard.diagnose.lines import LONGEST_MESSAGE_CHARS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ class Run:
         rows = self.lines.lines
         for part in (self._quiet, self._errors):
             for index in part.indices_with(needles):
-                row = rows[index]
+                row = rows[index][:LONGEST_MESSAGE_CHARS]
                 yield row + "\n" + rows[index + 1] if row.endswith("\\") and index + 1 < self.last else row
 
     @property
