@@ -86,6 +86,7 @@ __all__ = [
     "Stage",
     "delete_source",
     "discard",
+    "has_copy",
     "moved_paths",
     "pending_moves",
     "plan_move",
@@ -576,13 +577,22 @@ def pending_moves(home: str | None = None, env: Mapping[str, str] | None = None)
     return tuple(found)
 
 
+def _work_dir_of(dst: str) -> str:
+    parent = os.path.realpath(os.path.dirname(dst.rstrip("/")))
+    return record.work_dir_for(os.path.join(parent, os.path.basename(dst.rstrip("/"))), MoveKind.FOLDER)
+
+
+def has_copy(dst: str) -> bool:
+    """Whether :func:`discard` would find anything for ``dst``."""
+    return os.path.isdir(_work_dir_of(dst))
+
+
 def discard(dst: str) -> bool:
     """Throw away an unfinished copy for ``dst``. The source and a finished destination are not touched.
 
     Returns whether there was one. Raises WizardError when it is being written now, or is already proven.
     """
-    parent = os.path.realpath(os.path.dirname(dst.rstrip("/")))
-    work_dir = record.work_dir_for(os.path.join(parent, os.path.basename(dst.rstrip("/"))), MoveKind.FOLDER)
+    work_dir = _work_dir_of(dst)
     if not os.path.isdir(work_dir):
         return False
     with record.DestinationLock(work_dir):
