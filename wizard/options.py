@@ -468,7 +468,7 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "recipes": ("list", "show qwen3-vl", "check --recipes /home/user/vllm-recipes"),
     "releases": ("list", "show 0.33.0 --json"),
     "check": ("-- vllm serve Qwen/Qwen3-8B --swap-space 4", "/home/user/vllm/compose.yaml", "--write /home/user/start.sh"),
-    "wslconfig": ("check", "check /mnt/c/Users/user/.wslconfig --host-ram-bytes 34359738368"),
+    "wslconfig": ("check", "check /mnt/c/Users/user/.wslconfig --host-ram-bytes 34359738368", "edit /mnt/c/Users/user/.wslconfig wsl2.memory=24GB"),
     "windows": ("", "--yes", "--dry-run --model Qwen/Qwen3-8B"),
     "move": ("/mnt/d/models/Qwen3-8B", "/mnt/d/models/Qwen3-8B /home/user/models/Qwen3-8B"),
     "record": ("/home/user/this-machine",),

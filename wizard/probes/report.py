@@ -173,7 +173,10 @@ def _disk_lines(machine: Machine) -> list[str]:
         if mount.kind not in (MountKind.LINUX, MountKind.WINDOWS_DRIVE, MountKind.NETWORK) or mount.read_only:
             continue
         free = _("{size} free").format(size=gib(size)) if size is not None else mount.free_bytes.reason
-        lines.append(labelled(mount.path, listed((bracketed(_(_KINDS[mount.kind]), mount.fstype), free))))
+        kind = _(_KINDS[mount.kind])
+        if machine.system is SystemKind.WINDOWS and mount.kind is MountKind.WINDOWS_DRIVE:
+            kind = _("Windows drive")  # slow only as seen from WSL
+        lines.append(labelled(mount.path, listed((bracketed(kind, mount.fstype), free))))
     if len(lines) > _DISKS:
         more = len(lines) - _DISKS + 1
         lines[_DISKS - 1 :] = [ngettext("and {count} more", "and {count} more", more).format(count=more)]
