@@ -116,7 +116,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _move(args: argparse.Namespace) -> int:
-    from wizard.models.move import Mover, MoveKind, MoveState, moved_paths, plan_move
+    from wizard.models.move import MoveKind, Mover, MoveState, moved_paths, plan_move
     from wizard.models.move_scan import looks_like_model
 
     host, machine = _machine(args.machine)
@@ -386,11 +386,13 @@ def _finished(plan: MovePlan, result: MoveResult) -> str:
         return _("Played through. On the real machine this move would take about {time}.").format(
             time=duration(result.seconds)
         )
-    lines = [
-        _("Done: {size} at {dst}, every byte read back and equal.").format(
-            size=size_text(result.bytes_total), dst=_shown(result.dst)
-        )
-    ]
+    size = size_text(result.bytes_total)
+    if result.proven_at is not None:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(result.proven_at))
+        told = _("Done already: {size} at {dst}, every byte verified on {when} and unchanged since.")
+        lines = [told.format(size=size, dst=_shown(result.dst), when=when)]
+    else:
+        lines = [_("Done: {size} at {dst}, every byte read back and equal.").format(size=size, dst=_shown(result.dst))]
     if result.bytes_copied and result.seconds > 0:
         lines.append(
             "  "

@@ -41,6 +41,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("help", N_("explain a command or a topic"), "wizard.faces.help_topics:run"),
 )  # fmt: skip
 
+_OF_THIS_MACHINE = frozenset({"record", "launch"})  # they do nothing for a recorded one
+
 # Options that may stand anywhere: (name, metavar or None for a switch, help).
 GENERAL: tuple[tuple[str, str | None, str], ...] = (
     ("--machine", "DIR", N_("use the machine recorded in DIR instead of this one")),
@@ -329,6 +331,9 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
     taken = {o for action in parser._actions for o in action.option_strings}
     for option, metavar, help_ in options:
         if option in own or option in taken:
+            continue
+        if option == "--machine" and name in _OF_THIS_MACHINE:
+            common.add_argument(option, metavar=metavar, help=argparse.SUPPRESS)  # read, to be refused with the reason
             continue
         _add_common(common, option, metavar, help_)
     parser.usage = _usage(parser)

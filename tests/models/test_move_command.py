@@ -223,3 +223,14 @@ def test_the_bar_fits_its_line() -> None:
 )
 def test_durations(seconds: float, said: str) -> None:
     assert move_command.duration(seconds) == said
+
+
+def test_the_same_move_again_says_when_it_was_proven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    src = t.model_folder(tmp_path / "src")
+    words = [str(src), str(tmp_path / "dst"), "--yes"]
+    assert move_command.run(words) == 0
+    capsys.readouterr()
+    assert move_command.run(words) == 0
+    said = capsys.readouterr().out
+    assert "read back" not in said
+    assert f"verified on {time.strftime('%Y-')}" in said

@@ -8,7 +8,19 @@ the earliest exception that nothing explains is shown as it is.
 from __future__ import annotations
 
 from wizard.diagnose import rulebook
-from wizard.diagnose.events import CODE, ERROR, EXC, INFO, PLAIN, PROSE, WARNING, Collector, Event, collect, is_running_text
+from wizard.diagnose.events import (
+    CODE,
+    ERROR,
+    EXC,
+    INFO,
+    PLAIN,
+    PROSE,
+    WARNING,
+    Collector,
+    Event,
+    collect,
+    is_running_text,
+)
 from wizard.diagnose.run_facts import NAMES, Run, runs_of
 from wizard.diagnose.spans import accepts, within
 from wizard.i18n import N_, _, listed

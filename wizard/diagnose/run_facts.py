@@ -231,7 +231,6 @@ class Run:
         """Lines that hold one of the words, errors last; only the first few with each."""
         if self._marks is None:
             self._look_through()
-        rows = self.lines.lines
         for part in (self._quiet, self._errors):
             for index in part.indices_with(needles):
                 yield self._continued(index)[:LONGEST_MESSAGE_CHARS]

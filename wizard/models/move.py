@@ -21,6 +21,7 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _
@@ -234,7 +235,7 @@ class Mover:
         shutil.rmtree(os.path.join(self.plan.work_dir, record.DATA), ignore_errors=True)
         self._counters.bytes_proven, self._counters.files_proven = self.plan.bytes_total, self.plan.files_total
         self._report(Stage.DONE)
-        return self._result(manifest)
+        return replace(self._result(manifest), proven_at=manifest.updated)
 
     def _copy_and_switch(self, manifest: record.Manifest | None) -> MoveResult:
         plan, work = self.plan, self.plan.work_dir
