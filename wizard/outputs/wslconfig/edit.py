@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from wizard import columns
 from wizard import wsl_grammar as grammar
 from wizard.errors import BadInput, WizardError
-from wizard.i18n import _, language, listed, sentences
+from wizard.i18n import _, language, listed, sentence, sentences
 from wizard.outputs.quoting import comment
 from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.parse import Parsed, parse, value_of
@@ -84,7 +84,7 @@ def _no_setting(name: str, mode: Mode) -> str:
     alike = [k.name for k in keys.table(mode) if any(n.rpartition(".")[2].lower() == tail for n in k.names)]
     if not alike:
         return text
-    return text + ". " + _("With its section it is written so: {names}").format(names=listed(alike))
+    return sentences(sentence(text), _("With its section it is written so: {names}").format(names=listed(alike)))
 
 
 def _check_value(key: keys.Key, value: str) -> None:
