@@ -7,7 +7,7 @@ import textwrap
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wizard.columns import pad, width, wrap
+from wizard.columns import GLUE, pad, width, wrap
 
 CHINESE = "显存不足：请使用量化模型，或将模型拆分到多块 GPU（例如 --tensor-parallel-size 2）。"
 
@@ -41,3 +41,7 @@ def test_words_are_wrapped_as_the_standard_library_does(words: list[str], column
 @given(st.text("文字a b。（，）-"), st.integers(2, 30))
 def test_nothing_is_lost(text: str, columns: int) -> None:
     assert "".join(wrap(text, columns)).replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_glued_blank_breaks_no_line() -> None:
+    assert wrap(f"Watch: docker{GLUE}compose{GLUE}logs{GLUE}-f. Stop it.", 24) == ["Watch:", "docker compose logs -f.", "Stop it."]

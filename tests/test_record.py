@@ -281,3 +281,18 @@ def test_every_machine_has_a_summary(name: str) -> None:
     labels = [line.split(":")[0] for line in lines]
     for label in ("Machine", "System", "GPU", "Processor", "Memory", "Docker", "Python", "vLLM", "Disk"):
         assert label in labels
+
+
+def test_the_summary_is_wrapped_but_for_commands() -> None:
+    from wizard.columns import width
+
+    for name in ("wsl2-rtx5070-laptop-old-driver", "windows-rtx4070", "wsl2-rtx3060-model-on-d"):
+        machine = run_all(FakeHost(Path(__file__).parent / "machines" / name))
+        commands = {command for problem in machine.problems for command in problem.commands}
+        for line in report.text(machine, 60).splitlines():
+            assert width(line) <= 60 or line.strip() in commands or " " not in line.strip(), line
+
+
+def test_ntfs_is_slow_only_from_wsl() -> None:
+    assert "Windows drive (ntfs)" in report.text(run_all(FakeHost(Path(__file__).parent / "machines" / "windows-rtx4070")))
+    assert "Windows drive, slow" in report.text(run_all(FakeHost(Path(__file__).parent / "machines" / "wsl2-rtx3060-model-on-d")))

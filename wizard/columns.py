@@ -34,6 +34,10 @@ def pad(text: str, columns: int) -> str:
     return text + " " * max(0, columns - width(text))
 
 
+# Stands for a blank at which no line is broken; wrap makes one of it. (Of Unicode's private use: no text holds it.)
+GLUE = "\ue000"
+
+
 def wrap(text: str, columns: int, first: str = "", indent: str = "") -> list[str]:
     """Lines of at most ``columns``: words are not broken, Chinese is broken between its characters.
 
@@ -49,7 +53,9 @@ def wrap(text: str, columns: int, first: str = "", indent: str = "") -> list[str
         if empty and not piece.strip():
             continue
         line, used, empty = line + piece, used + takes, False
-    return lines if empty else [*lines, line.rstrip()]
+    if not empty:
+        lines.append(line.rstrip())
+    return [line.replace(GLUE, " ") for line in lines] if GLUE in text else lines
 
 
 def breaks(text: str) -> list[int]:

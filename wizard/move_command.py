@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exact", action="store_true", help=_("DST is the model's own new place, even if a folder is there already")
     )
-    parser.add_argument("--yes", "-y", action="store_true", help=_("begin without asking"))
+    parser.add_argument("--yes", "-y", action="store_true", help=_("begin, or with --discard throw away, without asking"))
     parser.add_argument(
         "--delete-source",
         action="store_true",
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace | Sequence[str]) -> int:
     if not isinstance(args, argparse.Namespace):
         args = _parse(args)
     if args.discard:
-        return _discard(args.discard, args.json)
+        return _discard(args)
     if args.list:
         return _list(args.json)
     if not args.src:
@@ -115,10 +116,17 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _move(args: argparse.Namespace) -> int:
-    from wizard.models.move import Mover, MoveState, moved_paths, plan_move
+    from wizard.models.move import MoveKind, Mover, MoveState, moved_paths, plan_move
+    from wizard.models.move_scan import looks_like_model
 
     host, machine = _machine(args.machine)
-    plan = plan_move(machine, args.src, args.dst, host=host, env=host.env, vhdx_drive=args.vhdx_drive, exact=args.exact)
+    looking = _Looking(args.src)
+    try:
+        plan = plan_move(
+            machine, args.src, args.dst, host=host, env=host.env, vhdx_drive=args.vhdx_drive, exact=args.exact, on_look=looking
+        )
+    finally:
+        looking.end()
     if args.json:
         _line({"event": "plan", **plan.to_json()})
     else:
@@ -129,7 +137,14 @@ def _move(args: argparse.Namespace) -> int:
         raise refusal_error(plan)
     if args.dry_run:
         return 0
-    if not args.yes and not args.json and _asks() and not _question(_("Begin?"), default=True):
+    strange = plan.kind is MoveKind.FOLDER and not looks_like_model(plan.files)
+    if strange and args.yes:
+        raise BadInput(
+            _("{path} does not look like a model (no config, no weights), so it is not moved without asking. Leave out --yes.").format(
+                path=_shown(plan.src)
+            )
+        )
+    if not _may(args, plan.simulated, _("Begin?"), default=not strange):
         return 1
     show = _JsonProgress() if args.json else _Bar() if sys.stdout.isatty() else _Lines()
     mover = Mover(plan, on_progress=show, interval_s=0.25 if args.json else 0.1, simulated_seconds=2.0)
@@ -284,14 +299,16 @@ def _signals(mover: Mover) -> Iterator[list[int]]:
 # --- other actions
 
 
-def _discard(dst: str, as_json: bool) -> int:
+def _discard(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from wizard.models.move import discard
+    from wizard.models.move import discard, has_copy
 
-    path = str(Path(dst).expanduser().absolute())
+    path = str(Path(args.discard).expanduser().absolute())
+    if has_copy(path) and not _may(args, False, _("Throw away the unfinished copy for {dst}?").format(dst=_shown(path)), default=False):
+        return 1
     there = discard(path)
-    if as_json:
+    if args.json:
         _line({"event": "discarded", "dst": path, "there": there})
     elif there:
         print(_("The unfinished copy for {dst} is gone.").format(dst=path))
@@ -369,11 +386,13 @@ def _finished(plan: MovePlan, result: MoveResult) -> str:
         return _("Played through. On the real machine this move would take about {time}.").format(
             time=duration(result.seconds)
         )
-    lines = [
-        _("Done: {size} at {dst}, every byte read back and equal.").format(
-            size=size_text(result.bytes_total), dst=_shown(result.dst)
-        )
-    ]
+    size = size_text(result.bytes_total)
+    if result.proven_at is not None:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(result.proven_at))
+        told = _("Done already: {size} at {dst}, every byte verified on {when} and unchanged since.")
+        lines = [told.format(size=size, dst=_shown(result.dst), when=when)]
+    else:
+        lines = [_("Done: {size} at {dst}, every byte read back and equal.").format(size=size, dst=_shown(result.dst))]
     if result.bytes_copied and result.seconds > 0:
         lines.append(
             "  "
@@ -413,6 +432,17 @@ def _asks() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
+def _may(args: argparse.Namespace, simulated: bool, question: str, default: bool) -> bool:
+    """Whether to go on: --yes, or a yes on the terminal. Raises BadInput where there is nobody to ask."""
+    if args.yes or simulated:
+        return True
+    if args.json or not _asks():
+        raise BadInput(
+            _("move asks before it begins or throws away, and there is no terminal to ask on. Add --yes to go on, or --dry-run to look.")
+        )
+    return _question(question, default)
+
+
 def _question(text: str, default: bool) -> bool:
     """A yes-or-no question on the terminal; the end of input means no."""
     hint = _("[Y/n]") if default else _("[y/N]")
@@ -426,6 +456,35 @@ def _question(text: str, default: bool) -> bool:
 
 
 # --- progress
+
+
+class _Looking:
+    """How much of the source was looked through, on standard error, when it takes longer than a second."""
+
+    INTERVAL_S = 1.0
+
+    def __init__(self, src: str) -> None:
+        self._src = src
+        self._next = time.monotonic() + self.INTERVAL_S
+        self._width = 0
+
+    def __call__(self, seen: int) -> None:
+        now = time.monotonic()
+        if now < self._next or sys.stderr is None:
+            return
+        self._next = now + self.INTERVAL_S
+        text = _("Looking through {src}: {n} files and folders so far").format(src=_shown(self._src), n=seen)
+        if sys.stderr.isatty():
+            text = text[: shutil.get_terminal_size((80, 24)).columns - 1]
+            print("\r" + text.ljust(self._width), end="", file=sys.stderr, flush=True)
+            self._width = len(text)
+        else:
+            self._next = now + 10 * self.INTERVAL_S
+            print(text, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._width:
+            print("\r" + " " * self._width, end="\r", file=sys.stderr, flush=True)
 
 
 class _JsonProgress:

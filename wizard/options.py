@@ -41,6 +41,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("help", N_("explain a command or a topic"), "wizard.faces.help_topics:run"),
 )  # fmt: skip
 
+_OF_THIS_MACHINE = frozenset({"record", "launch"})  # they do nothing for a recorded one
+
 # Options that may stand anywhere: (name, metavar or None for a switch, help).
 GENERAL: tuple[tuple[str, str | None, str], ...] = (
     ("--machine", "DIR", N_("use the machine recorded in DIR instead of this one")),
@@ -331,6 +333,9 @@ def build_parser(name: str | None) -> argparse.ArgumentParser:
     for option, metavar, help_ in options:
         if option in own or option in taken:
             continue
+        if option == "--machine" and name in _OF_THIS_MACHINE:
+            common.add_argument(option, metavar=metavar, help=argparse.SUPPRESS)  # read, to be refused with the reason
+            continue
         _add_common(common, option, metavar, help_)
     parser.usage = _usage(parser)
     return parser
@@ -469,7 +474,7 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "recipes": ("list", "show qwen3-vl", "check --recipes /home/user/vllm-recipes"),
     "releases": ("list", "show 0.33.0 --json"),
     "check": ("-- vllm serve Qwen/Qwen3-8B --swap-space 4", "/home/user/vllm/compose.yaml", "--write /home/user/start.sh"),
-    "wslconfig": ("check", "check /mnt/c/Users/user/.wslconfig --host-ram-bytes 34359738368"),
+    "wslconfig": ("check", "check /mnt/c/Users/user/.wslconfig --host-ram-bytes 34359738368", "edit /mnt/c/Users/user/.wslconfig wsl2.memory=24GB"),
     "windows": ("", "--yes", "--dry-run --model Qwen/Qwen3-8B"),
     "move": ("/mnt/d/models/Qwen3-8B", "/mnt/d/models/Qwen3-8B /home/user/models/Qwen3-8B"),
     "record": ("/home/user/this-machine",),

@@ -417,6 +417,7 @@ def dump_answers(values: Mapping[str, Value], *, heading: str, chosen: Iterable[
     document: dict[str, Any] = {"format": FORMAT}
     if chosen is not None:
         document["chosen"] = sorted(chosen)
+        text += "# " + _("chosen: which of the answers were given by hand; the others were proposed.") + "\n"
     return (text + "\n" + tomli_w.dumps({**document, "answers": table})).encode()
 
 

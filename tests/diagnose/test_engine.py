@@ -480,3 +480,24 @@ def test_talk_of_a_server_that_is_up_is_no_server_that_is_up() -> None:
     assert cause("It used to say Application startup complete, now it fails:\n" + log)[0] == "lora_rank_too_high"
     # A container that is started again and again, in a log that lacks the banners.
     assert cause(READY + "\n" + log)[0] == "lora_rank_too_high"
+
+
+@pytest.mark.parametrize(
+    ("text", "sure"),
+    [
+        # A sentence of an article, alone and below a quoted exception, is hearsay; the same words from a program are not.
+        ("从标题和路径看，问题指向 _inject_lora_into_fused_moe 强制要求 TritonExperts，但实际自动选中的是 FlashInferExperts。", "medium"),
+        ("RuntimeError: Engine core initialization failed. See root cause above.\n\n问题指向 _inject_lora_into_fused_moe 强制要求 TritonExperts，实际选中的是 FlashInferExperts。", "medium"),
+        ("ERROR 11-05 03:12:46 [core.py:900] AssertionError: _inject_lora_into_fused_moe needs TritonExperts, not FlashInferExperts", "high"),
+        ("launch.sh: 端口 8000 已被占用，请换一个端口再试一次。", "high"),
+    ],
+)
+def test_a_sentence_of_an_article_proves_nothing(text: str, sure: str) -> None:
+    (finding, *_more) = told(text).findings
+    assert finding.confidence == sure
+
+
+def test_a_command_over_several_lines_is_one() -> None:
+    found = told("$ vllm serve \\\n  ~/models/Qwen3-VL \\\n    --max-model-len 8192 \\\n    --port 8001\nValueError: x\n--not-its-own 1\n")
+    assert found.command == "vllm serve ~/models/Qwen3-VL --max-model-len 8192 --port 8001"
+    assert found.model == "~/models/Qwen3-VL"

@@ -8,12 +8,13 @@ import json
 import os
 import random
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from wizard.__main__ import main
-from wizard.diagnose.engine import diagnose
+from wizard.diagnose.engine import Diagnosis, diagnose
 from wizard.diagnose.reader import NoText, read, read_bytes
 
 POEM = b"The kettle sings, the window rains,\nand nobody has called.\n"
@@ -112,3 +113,23 @@ def test_an_error_that_no_server_at_work_prints_is_the_cause() -> None:
     # A request that was refused says nothing of the server.
     refused = "ERROR 11-05 03:13:48 [serving.py:9] ValueError: This model's maximum context length is 4096 tokens.\n"
     assert diagnose(read_bytes((HEALTHY + WORK + refused).encode())).findings == []
+
+
+def test_one_endless_word_costs_hardly_more_than_a_log_of_its_size() -> None:
+    """Against a log of as many bytes in the same run: an expression that takes the square of a word's length takes
+    hundreds of times as long."""
+    log = b"INFO 11-05 03:12:46 [core.py:900] Available KV cache memory: 3.2 GiB\nValueError: cannot do that\n" * 2000
+
+    def seconds(data: bytes) -> float:
+        from wizard.diagnose.recognise import is_log
+
+        begin = time.perf_counter()
+        lines = read_bytes(data)
+        is_log(Diagnosis(), lines)
+        diagnose(lines)
+        return time.perf_counter() - begin
+
+    seconds(log)  # the expressions are compiled
+    usual = seconds(log) + 0.02
+    for unit in (b"a", b"A1_", b"1.", b"/", b"x=", b"a-b.", b"aError", b" ", b"\t|", b"[1;", b"(pid=1", b"vllm"):
+        assert seconds((unit * len(log))[: len(log)]) < 20 * usual, unit

@@ -127,3 +127,31 @@ def test_the_same_id_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("- {id: a\n")
     with pytest.raises(RuleFault, match=r"a\.yaml"):
         compile_folder(tmp_path)
+
+
+def _begins_without_end(parsed: Any) -> bool:
+    """Whether a pattern may begin with a repetition without a bound: it is tried anew at each character of a long word,
+    and each time to the word's end. A condition before it, as \\b, keeps it to the word's beginning."""
+    for op, value in parsed:
+        name = str(op)
+        if name == "SUBPATTERN" and _begins_without_end(value[3]):
+            return True
+        if name == "BRANCH":
+            return any(_begins_without_end(branch) for branch in value[1])
+        if name in ("MAX_REPEAT", "MIN_REPEAT"):
+            least, most, inner = value
+            if most > 1000 or _begins_without_end(inner):
+                return True
+            if least == 0:
+                continue  # what follows may be the beginning
+        return False
+    return False
+
+
+def test_no_pattern_takes_the_square_of_a_words_length() -> None:
+    from wizard.diagnose.compile import PATTERN_FIELDS, sre_parse
+
+    sources = [p for _file, row in ROWS for field in PATTERN_FIELDS for p in row.get(field, ())]
+    sources += [p for patterns in STRUCTURE.values() for p in patterns]
+    assert len(sources) > 500
+    assert [p for p in sources if _begins_without_end(sre_parse.parse(p))] == []

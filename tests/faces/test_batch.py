@@ -439,3 +439,13 @@ def test_a_page_s_address_or_a_path_of_windows_names_a_model(given: str, capsys:
         made = json.loads(capsys.readouterr().out)
         assert "https://" not in json.dumps(made["argv"])
         assert "D:" not in json.dumps(made["argv"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_files_that_are_written_are_said_to_be_though_the_output_is_not(tmp_path: Path) -> None:
+    words = ["generate", "--yes", "--out", str(tmp_path / "vllm"), "--machine", str(MACHINES / "wsl2-rtx4090-desktop"), "--model", "Qwen/Qwen3-8B"]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([sys.executable, "-m", "wizard", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert "The files are written to" in ended.stderr
+    assert (tmp_path / "vllm" / "launch.sh").exists()

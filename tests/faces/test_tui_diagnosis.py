@@ -24,6 +24,7 @@ from wizard.faces.tui.diagnosis import (
     surroundings,
 )
 from wizard.faces.tui.look import UNICODE
+from wizard.faces.tui.widgets import Rows
 from wizard.session import Answers
 
 TOO_LONG = (
@@ -280,3 +281,18 @@ def test_only_another_model_is_another_model() -> None:
     found.model = f"/models/{name}-AWQ"
     assert "another model" in of_another_model(found, plan)
     assert of_another_model(None, plan) == ""
+
+
+async def test_at_the_end_of_the_text_nothing_is_said_to_be_below(tmp_path: Path) -> None:
+    app: Any = app_on("wsl2-rtx4090-desktop", tmp_path, Answers(cli={"max_model_len": 12288}))
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(app, pilot)
+        await pasted(pilot, screen, TOO_LONG)
+        body = screen.query_one("#whole-body")
+        assert isinstance(screen.focused, Rows), "the list under the cursor pages the frame by itself"
+        await until(pilot, lambda: "PgDn" in screen_text(app))
+        for _turn in range(20):
+            if body.scroll_y >= body.max_scroll_y:
+                break
+            await pilot.press("pagedown")
+        await until(pilot, lambda: "PgDn" not in screen_text(app) and "PgUp" in screen_text(app))

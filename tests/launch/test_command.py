@@ -61,6 +61,21 @@ def test_failure_says_why_and_exits_1(folder, monkeypatch):
     assert "Traceback" not in made.stderr
 
 
+def test_a_check_of_the_script_is_no_start(folder):
+    """Without answers the script itself tells the release."""
+    script = folder / "launch.sh"
+    head, rest = script.read_text().split("\n", 1)
+    check = "echo 'launch.sh: The model is not at /home/user/m.' >&2\nexit 1\n"
+    script.write_text(f"{head}\n# Starts m on vLLM 0.32.0. Stop it with Ctrl-C.\n{check}{rest}")
+    assert from_files(folder).release == "0.32.0"
+    made = wizard("launch", str(folder), "--yes")
+    assert made.returncode == 1
+    assert "vLLM 0.32.0" in made.stdout
+    assert "launch.sh stopped before vLLM. The log is kept" in made.stdout
+    script.write_text(script.read_text().replace("# Starts", "image=vllm/vllm-openai:v0.31.0\n# Starts"))
+    assert from_files(folder).release == "0.31.0"
+
+
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [

@@ -36,12 +36,54 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 def test_move_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     src = t.model_folder(tmp_path / "src")
-    assert move_command.run([str(src), str(tmp_path / "dst")]) == 0
+    assert move_command.run([str(src), str(tmp_path / "dst"), "--yes"]) == 0
     said = capsys.readouterr().out
     assert "every byte read back" in said
     assert f"{src} -> {tmp_path / 'dst'}" in said
     assert "The source is still there" in said
     assert t.snapshot(tmp_path / "dst") == t.snapshot(src)
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["--delete-source"]])
+def test_without_a_terminal_it_begins_only_with_yes(tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
+    src = t.model_folder(tmp_path / "src")
+    before = sorted(os.listdir(tmp_path))
+    words = [str(src), str(tmp_path / "dst"), *more]
+    if "--json" in more:
+        assert move_command.run(words) == 2
+        assert "--yes" in lines(capsys.readouterr().out)[-1]["message"]
+    else:
+        with pytest.raises(BadInput, match="--yes"):
+            move_command.run(words)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_yes_is_not_enough_for_a_folder_that_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    src = tmp_path / "notes"
+    src.mkdir()
+    (src / "a.txt").write_text("a")
+    with pytest.raises(BadInput, match="not moved without asking"):
+        move_command.run([str(src), str(tmp_path / "dst"), "--yes"])
+    assert not (tmp_path / "dst").exists()
+    asked = []
+    monkeypatch.setattr(move_command, "_asks", lambda: True)
+    monkeypatch.setattr(move_command, "_question", lambda text, default: asked.append((text, default)) or text == "Begin?")  # type: ignore[func-returns-value]
+    assert move_command.run([str(src), str(tmp_path / "dst")]) == 0
+    assert asked[0] == ("Begin?", False)
+    assert (tmp_path / "dst" / "a.txt").exists()
+
+
+def test_a_long_look_is_shown_with_its_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    src = t.model_folder(tmp_path / "src")
+    for number in range(450):
+        (src / f"part{number}.txt").touch()
+    assert move_command.run([str(src), "--dry-run"]) == 0
+    assert "Looking" not in capsys.readouterr().err
+    monkeypatch.setattr(move_command._Looking, "INTERVAL_S", 0.0)
+    assert move_command.run([str(src), "--dry-run"]) == 0
+    assert "400 files and folders" in capsys.readouterr().err
 
 
 def test_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,8 +167,10 @@ def test_interrupt_keeps_and_lists_and_discards(tmp_path: Path, capsys: pytest.C
     assert pending[0]["bytes_done"] > 0
     assert move_command.run(["--list"]) == 0
     assert "stopped" in capsys.readouterr().out
-    assert move_command.run(["--discard", str(dst)]) == 0
-    assert move_command.run(["--discard", str(dst)]) == 1
+    with pytest.raises(BadInput, match="--yes"):
+        move_command.run(["--discard", str(dst)])
+    assert move_command.run(["--discard", str(dst), "--yes"]) == 0
+    assert move_command.run(["--discard", str(dst)]) == 1, "nothing to ask about"
     capsys.readouterr()
     assert move_command.run(["--list"]) == 0
     assert "No move" in capsys.readouterr().out
@@ -179,3 +223,14 @@ def test_the_bar_fits_its_line() -> None:
 )
 def test_durations(seconds: float, said: str) -> None:
     assert move_command.duration(seconds) == said
+
+
+def test_the_same_move_again_says_when_it_was_proven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    src = t.model_folder(tmp_path / "src")
+    words = [str(src), str(tmp_path / "dst"), "--yes"]
+    assert move_command.run(words) == 0
+    capsys.readouterr()
+    assert move_command.run(words) == 0
+    said = capsys.readouterr().out
+    assert "read back" not in said
+    assert f"verified on {time.strftime('%Y-')}" in said

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.models import move_tools as t
 from wizard.errors import BadInput
 from wizard.facts import Machine, MountKind, SystemKind, Wsl, known, unknown
-from wizard.models import move
+from wizard.models import move, move_scan
 from wizard.models.move_scan import is_lfs, show
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="models are moved on Linux")
@@ -459,3 +459,44 @@ def test_the_mover_is_imported_without_posix_modules() -> None:
         "import wizard.models.move, wizard.move_command\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).resolve().parents[2])
+
+
+# --- what is no model
+
+
+def test_what_the_kernel_shows_of_itself_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(move_scan.RealTree, "entries", lambda *_: pytest.fail("looked through"))
+    proc = replace(t.mount("/proc", MountKind.VIRTUAL), fstype="proc")
+    machine = t.machine(tmp_path, (t.mount("/", MountKind.LINUX), proc))
+    for src in ("/proc", "/proc/self", "/proc/self/fd"):
+        with pytest.raises(BadInput, match="no model lies there"):
+            move.plan_move(machine, src, env={}, sample=False)
+    with pytest.raises(BadInput, match="whole drive"):
+        move.plan_move(machine, "/", env={}, sample=False)
+
+
+def test_a_folder_that_is_no_model_is_not_walked_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(move_scan, "SIGNLESS_LIMIT", 40)
+    monkeypatch.setattr(move_scan, "ENTRY_LIMIT", 120)
+    src = tmp_path / "photos"
+    for folder in range(10):
+        (src / f"{folder:02d}").mkdir(parents=True)
+        for number in range(20):
+            (src / f"{folder:02d}" / f"{number}.jpg").touch()
+    seen = []
+    stat = move_scan.RealTree.stat
+    monkeypatch.setattr(move_scan.RealTree, "stat", lambda self, path: seen.append(path) or stat(self, path))  # type: ignore[func-returns-value]
+    with pytest.raises(BadInput, match="does not look like a model"):
+        plan(tmp_path, src)
+    assert len(seen) < 60
+    (src / "00" / "config.json").mkdir()
+    (src / "00" / "config.json" / "config.json").write_text("{}")
+    with pytest.raises(BadInput, match="does not look like a model"):
+        plan(tmp_path, src)
+    (src / "00" / "a.safetensors").touch()
+    with pytest.raises(BadInput, match="more than 120"):
+        plan(tmp_path, src)
+    small = tmp_path / "notes"
+    small.mkdir()
+    (small / "a.txt").touch()
+    assert any("does not look like a model" in w for w in plan(tmp_path, small).warnings), "a small one is the user's to judge"

@@ -63,19 +63,22 @@ def test_they_are_switched_with_consent_and_undo_takes_it_back(
 
 @pytest.mark.parametrize("words", [[], ["--no-switch", "--yes"]])
 def test_without_consent_they_are_only_shown(
-    old_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+    old_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     before = texts(old_files)
+    if not words:
+        monkeypatch.setattr(move_command, "_asks", lambda: True)
+        monkeypatch.setattr(move_command, "_question", lambda text, default: text == "Begin?")
     assert move_command.run([str(tmp_path / "src"), str(tmp_path / "dst"), *words]) == 0
     assert texts(old_files) == before
     assert f"+model_path={tmp_path / 'dst'}" in capsys.readouterr().out
     # The same command again, with the consent: what is moved is not copied again, the files are switched.
-    assert move_command.run([str(tmp_path / "src"), str(tmp_path / "dst"), "--switch"]) == 0
+    assert move_command.run([str(tmp_path / "src"), str(tmp_path / "dst"), "--yes", "--switch"]) == 0
     assert f"model_path={tmp_path / 'dst'}\n" in texts(old_files)[0]
 
 
 def test_json_tells_of_the_switch(old_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert move_command.run([str(tmp_path / "src"), str(tmp_path / "dst"), "--json", "--switch"]) == 0
+    assert move_command.run([str(tmp_path / "src"), str(tmp_path / "dst"), "--json", "--yes", "--switch"]) == 0
     said: list[dict[str, Any]] = [json.loads(x) for x in capsys.readouterr().out.splitlines()]
     (switch,) = [x for x in said if x["event"] == "switch"]
     assert switch["written"]

@@ -86,3 +86,12 @@ def test_mount_option_is_one_csv_record() -> None:
     path = '/home/user/a,b "c"'
     fields = next(csv.reader([mount_option(path, "/models/x", True)]))
     assert fields == ["type=bind", f"source={path}", "target=/models/x", "readonly"]
+
+
+@pytest.mark.parametrize("width", range(30, 110, 7))
+def test_a_comment_breaks_no_short_command(width: int) -> None:
+    commands = ("docker compose up -d", "docker compose logs -f", "docker compose down")
+    text = "Qwen3-8B on vLLM 0.33.0. Start: {}. Watch: {}. Stop: {}.".format(*commands)
+    lines = wrap_comment(text, width=width)
+    assert all(any(command in line for line in lines) for command in commands)
+    assert " ".join(line[2:] for line in lines) == text

@@ -249,3 +249,9 @@ def test_bytes_of_any_kind_are_edited_or_refused(data: bytes) -> None:
     assert setting is not None
     assert setting.value == str(20 << 30)
     assert edit(after, MEMORY) == after
+
+
+@pytest.mark.parametrize(("name", "right"), [("memory", "wsl2.memory"), ("autoMemoryReclaim", "experimental.autoMemoryReclaim"), ("foo.memory", "wsl2.memory")])
+def test_a_key_without_its_section_is_named_with_it(name: str, right: str) -> None:
+    with pytest.raises(BadInput, match=f"named {name}.*: {right}$"):
+        edit(b"", {name: "1GB"})

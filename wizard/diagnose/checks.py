@@ -213,7 +213,7 @@ _ALLOCATE = re.compile(r"Tried to allocate ([\d.]+) ([KMGT]?i?B)")
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) ([KMGT]?i?B) of which ([\d.]+) ([KMGT]?i?B) is free")
 _OWN = re.compile(r"this process has ([\d.]+) ([KMGT]?i?B) memory in use")
 _OTHERS = re.compile(r"Process \d+ has ([\d.]+) ([KMGT]?i?B) memory in use")
-_TORCH = re.compile(r"([\d.]+) ([KMGT]?i?B) (?:is )?allocated by PyTorch")
+_TORCH = re.compile(r"(?<![\d.])([\d.]+) ([KMGT]?i?B) (?:is )?allocated by PyTorch")
 _VISION = re.compile(r"(?i)visual|vision|multi_?modal|_mm_|image|video|mllama|encoder|pixel|embed_multimodal|get_multimodal|audio")
 _LOADING = re.compile(r"load_model|load_weights|initialize_model|create_weights|model_loader|process_weights_after_loading|make_layers|_load_model")
 _PROFILING = re.compile(r"profile_run|determine_available_memory|determine_num_available_blocks|_dummy_run|_dummy_sampler_run|profile_")
@@ -388,7 +388,7 @@ def wslconfig_in_force(match: Match) -> bool:
     """The memory that ``free`` shows, held against the one that a .wslconfig in the same text asks for."""
     if "total" not in match.fields:
         return True  # the file has another name than the one that WSL reads
-    asked = re.search(r"(?im)^\s*memory\s*=\s*(\d+)\s*([GM])B", match.case.run.text)
+    asked = re.search(r"(?im)^[ \t]*memory[ \t]*=[ \t]*(\d+)[ \t]*([GM])B", match.case.run.text)
     if asked is None:
         return False
     wanted = int(asked[1]) / (1 if asked[2].upper() == "G" else 1024)

@@ -8,7 +8,19 @@ the earliest exception that nothing explains is shown as it is.
 from __future__ import annotations
 
 from wizard.diagnose import rulebook
-from wizard.diagnose.events import CODE, ERROR, EXC, INFO, PLAIN, PROSE, WARNING, Collector, Event, collect
+from wizard.diagnose.events import (
+    CODE,
+    ERROR,
+    EXC,
+    INFO,
+    PLAIN,
+    PROSE,
+    WARNING,
+    Collector,
+    Event,
+    collect,
+    is_running_text,
+)
 from wizard.diagnose.run_facts import NAMES, Run, runs_of
 from wizard.diagnose.spans import accepts, within
 from wizard.i18n import N_, _, listed
@@ -549,7 +561,8 @@ def _finding(case: Case, match: Match) -> Finding:
     number = lines.numbers[index] if index >= 0 else None
     fields = _Fields(match.fields)
     # What stands in prose is hearsay.
-    confidence = "medium" if match.strength and match.confidence == "high" else match.confidence
+    hearsay = match.strength or is_running_text(match.event)
+    confidence = "medium" if hearsay and match.confidence == "high" else match.confidence
     finding = Finding(match.cause, _(match.title).format_map(fields), line, number, confidence)
     finding.rule = match.rule.id
     finding.explanation = _(match.explanation).format_map(fields)

@@ -7,7 +7,7 @@ begin in the middle of a traceback or have lost its indentation.
 from __future__ import annotations
 
 from wizard.diagnose.lazy import Lazy
-from wizard.diagnose.lines import Parsed, parse, without_foreign_logger
+from wizard.diagnose.lines import LONGEST_MESSAGE_CHARS, Parsed, parse, without_foreign_logger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Event:
     it belongs to, ``link`` says how it follows the one before ("cause" or "context").
     """
 
-    __slots__ = ("bare", "chain", "frames", "has_traceback", "index", "kind", "level", "link", "name", "next_index", "proc", "text", "times", "type")
+    __slots__ = ("apart", "bare", "chain", "frames", "has_traceback", "index", "kind", "level", "link", "name", "next_index", "proc", "text", "times", "type")
 
     def __init__(self, kind: str, index: int, text: str, parsed: Parsed) -> None:
         self.kind = kind
@@ -102,6 +102,7 @@ class Event:
         self.frames = ""
         self.chain = 0
         self.link = ""
+        self.apart = False  # a blank line stands between it and the exception whose message it may belong to
         self.bare = False
         self.has_traceback = False
         self.next_index = -1  # first continued line of the message
@@ -111,7 +112,7 @@ class Event:
 class _Stream:
     """One process' traceback in the making."""
 
-    __slots__ = ("chain", "code_index", "code_text", "continued", "exc", "expects_code", "foreign", "frames", "ignored", "level", "link", "open", "parsed")
+    __slots__ = ("apart", "chain", "code_index", "code_text", "continued", "exc", "expects_code", "foreign", "frames", "ignored", "level", "link", "open", "parsed")
 
     def __init__(self) -> None:
         self.frames: list[str] = []
@@ -124,6 +125,7 @@ class _Stream:
         self.exc: Event | None = None
         self.level = ""
         self.continued = 0
+        self.apart = False
         self.foreign = 0
         self.ignored = False
         self.parsed: Parsed | None = None
@@ -151,7 +153,7 @@ class Collector:
     def feed(self, index: int, raw: str) -> None:
         line = parse(raw)
         body = line.body
-        text = body.strip()
+        text = body.strip()[:LONGEST_MESSAGE_CHARS]
         key = f"{line.service}|{line.proc}"
         stream = self._streams.get(key)
         if stream is None:
@@ -159,6 +161,7 @@ class Collector:
         if not text:
             if stream.exc is not None and not stream.exc.bare and not line.level:
                 stream.continued += 5
+                stream.apart = True
             return
         if "Traceback (most recent call last)" in text:
             if text[0] != "T":
@@ -182,7 +185,7 @@ class Collector:
             if exc.next_index < 0:
                 exc.next_index = index
             event = Event(DETAIL, index, text, line)
-            event.level = exc.level
+            event.level, event.apart = exc.level, stream.apart
             event.frames, event.chain, event.has_traceback = exc.frames, exc.chain, exc.has_traceback
             if not _is_exception(text):
                 self._add(event)
@@ -305,6 +308,7 @@ class Collector:
         stream.link = ""
         stream.exc = event
         stream.continued = 0
+        stream.apart = False
 
     def _continues(self, stream: _Stream, line: Parsed, body: str, text: str) -> bool:
         exc = stream.exc
@@ -331,6 +335,7 @@ class Collector:
             self._add(event)
             stream.exc = event
             stream.continued = 0
+            stream.apart = False
             return
         if line.level in ("ERROR", "CRITICAL"):
             kind = ERROR
@@ -375,6 +380,26 @@ def _is_prose(text: str) -> bool:
     """Words of a person rather than of a program."""
     words = text.split()
     return bool(words) and all(word.strip(",.?!'\"`():;").isalpha() for word in words)
+
+
+_PROSE_WORDS = 20  # a message of a program that is no exception is shorter, or holds names and figures
+_WIDE_CHARS = 5
+
+
+def is_running_text(event: Event) -> bool:
+    """Whether the line is what somebody wrote about a failure: nothing shows that a program printed it (no level, no
+    process, no traceback, no program's name before it), and it reads as sentences."""
+    told = event.kind in (EXC, CODE) or (event.kind == DETAIL and not event.apart)
+    if told or event.level or event.proc or (event.has_traceback and not event.apart):
+        return False
+    head, colon, _rest = event.text.partition(": ")
+    if colon and head.isascii() and " " not in head:
+        return False  # "launch.sh: ...", "docker: ..."
+    if sum(1 for c in event.text if "\u3040" <= c <= "\u9fff" or "\uac00" <= c <= "\ud7af") >= _WIDE_CHARS:
+        return True
+    words = [word.strip(",.?!'\"`():;") for word in event.text.split()]
+    plain = sum(1 for word in words if word.isalpha())
+    return len(words) >= _PROSE_WORDS and plain >= 0.75 * len(words)
 
 
 def _is_exception(text: str) -> bool:

@@ -29,6 +29,9 @@ _FOREIGN_LOGGER = Lazy(
     r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?Z? - (?:[\w.-]+ - ){0,2}(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: -|:) (?:\[[\w ./-]{1,60}\] ?)?"
 )
 
+# Of a longer message only its beginning is looked at: many expressions take the square of the time for twice the length.
+LONGEST_MESSAGE_CHARS = 1 << 13
+
 _LOG_STARTS = frozenset("DIWEC[0123456789")
 _LEVELS = ("INFO", "ERROR", "WARNING", "DEBUG", "CRITICAL")
 _BLANKS = frozenset(" \t")

@@ -18,7 +18,7 @@ _WORDS = re.compile(
     re.IGNORECASE,
 )
 _SHAPES = re.compile(
-    r"\b(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b|\d\d:\d\d:\d\d|\bpid[= ]\d+|\d{1,3}%\||\w+(?:Error|Exception|Warning|Interrupt)\b|"
+    r"\b(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b|\d\d:\d\d:\d\d|\bpid[= ]\d+|\d{1,3}%\||\w(?:Error|Exception|Warning|Interrupt)\b|"
     r"^\s*File \"|\b[Kk]illed\b|\berror\s*:|^\S+: line \d+: |^[\w.-]+\s+\| "
 )
 

@@ -125,7 +125,7 @@ def as_report(diagnosis: Diagnosis, lines: NumberedLines) -> str:
     if diagnosis.command:
         out.append(f"- command: `{diagnosis.command}`")
     for finding in diagnosis.findings:
-        out += ["", f"**{finding.cause}** ({finding.confidence}): {finding.title}"]
+        out += ["", f"**{finding.cause}** ({_SURE[finding.confidence]}): {finding.title}"]
         if finding.line_number is not None:
             out += ["```text", *_around(lines, finding.line_number), "```"]
     if diagnosis.chains:

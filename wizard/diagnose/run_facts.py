@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wizard.diagnose.lazy import Lazy
+from wizard.diagnose.lines import LONGEST_MESSAGE_CHARS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ READY = len(STAGES) - 2
 NAMES = tuple(name for name, _words in STAGES)
 _CONTEXT_CHARS = 2 << 20
 _LINES_A_WORD = 30
+_CONTINUED_LINES = 60
 
 _MULTILINE = 8  # re.MULTILINE
 _RELEASE = (
@@ -229,11 +231,19 @@ class Run:
         """Lines that hold one of the words, errors last; only the first few with each."""
         if self._marks is None:
             self._look_through()
-        rows = self.lines.lines
         for part in (self._quiet, self._errors):
             for index in part.indices_with(needles):
-                row = rows[index]
-                yield row + "\n" + rows[index + 1] if row.endswith("\\") and index + 1 < self.last else row
+                yield self._continued(index)[:LONGEST_MESSAGE_CHARS]
+
+    def _continued(self, index: int) -> str:
+        """A line with those behind it that a backslash at its end makes part of it."""
+        rows = self.lines.lines
+        text = rows[index]
+        for more in rows[index + 1 : min(self.last, index + _CONTINUED_LINES)]:
+            if not text.endswith("\\"):
+                break
+            text = text[:-1].rstrip() + " " + more.strip()
+        return text
 
     @property
     def release(self) -> str | None:

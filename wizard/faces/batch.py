@@ -141,7 +141,7 @@ def detect(args: argparse.Namespace) -> int:
 
         print_json(to_json(machine))
     else:
-        print(printable(report.text(machine).rstrip("\n")))
+        print(printable(report.text(machine, _width_up_to(report.WIDTH)).rstrip("\n")))
         if machine.is_wsl2:
             from wizard.wslconfig_command import in_force
 
@@ -375,17 +375,35 @@ def generate(args: argparse.Namespace) -> int:
     return _write(args, made, changes)
 
 
+def _width_up_to(most: int) -> int:
+    """The terminal's columns, as far as prose is still well read in them; into a pipe or a file all of them."""
+    import shutil
+
+    return max(40, min(most, shutil.get_terminal_size((most, 24)).columns))
+
+
 def _write(args: argparse.Namespace, made: Plan, changes: list[Change]) -> int:
     from wizard.apply import write
 
     receipt = write(changes)
+    try:
+        return _tell_written(args, made, changes, receipt)
+    except OSError as error:
+        raise WizardError(
+            _("The files are written to {folder}, but what was to be said of them could not be: {reason}.").format(
+                folder=made.value("out_dir"), reason=error.strerror
+            )
+        ) from error
+
+
+def _tell_written(args: argparse.Namespace, made: Plan, changes: list[Change], receipt: Receipt) -> int:
     if args.json:
         document = _generate_json(made, changes, written=True)
         document["id"] = receipt.id or None
         document["notes"] = list(receipt.notes)
         print_json(document)
         return 0
-    print(printable(writing.done(receipt, made.warnings, made.after)), end="")
+    print(printable(writing.done(receipt, made.warnings, made.after)), end="", flush=True)
     return 0
 
 

@@ -29,7 +29,7 @@ COMMAND_TEXTS: dict[str, str] = {
     "stop": N_("Stops a server that launch started, in the way it was started."),
     "logs": N_("Prints the end of the log of a server that launch started; --follow goes on as it grows."),
     "undo": N_(
-        "Puts back what the last write replaced and removes what it created, and names the files. Before it takes back more than one write, or one that is older than a day, it asks; where there is no terminal to ask on, more than one write needs --yes. A file that was changed since is left alone, and said, unless --force is given. undo --list shows the writes that can be taken back."
+        "Puts back what the last write replaced and removes what it created, and names the files. Before it takes back more than one write, or one that is older than a day, it asks; where there is no terminal to ask on, more than one write needs --yes. A file that was changed since is left alone, and said, unless --force is given. undo --list shows the writes that can be taken back: the last 30."
     ),
     "fit": N_(
         "Computes what a model takes on a GPU, line by line, and how many tokens the KV cache then holds; the model need not be here. It says whether it fits, how sure that is, and what would help. --calibrate reads the start-up log of a real server and keeps its figures for this machine."

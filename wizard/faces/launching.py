@@ -15,7 +15,7 @@ from wizard import columns
 from wizard.counts import number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, writing
-from wizard.i18n import _, labelled, listed
+from wizard.i18n import _, labelled, listed, ngettext
 from wizard.plain_text import printable
 from wizard.program import spelt
 
@@ -399,7 +399,18 @@ class _Screen:
         if result.outcome.state == "stopped":
             self.say(_("Stopped before it was ready."))
             return
-        self.say("\n" + _("It does not run. {count} start(s) were made; their logs are kept:").format(count=len(result.tries)))
+        count = len(result.tries)
+        if all(t.diagnosis.findings and t.diagnosis.findings[0].rule == "launch-script" for t in result.tries):
+            told = ngettext(
+                "It does not run: launch.sh stopped before vLLM. The log is kept:",
+                "It does not run: launch.sh stopped before vLLM {n} times. The logs are kept:",
+                count,
+            )
+        else:
+            told = ngettext(
+                "It does not run. {n} start was made; its log is kept:", "It does not run. {n} starts were made; their logs are kept:", count
+            )
+        self.say("\n" + told.format(n=count))
         for one in result.tries:
             self.say("  " + one.log)
 

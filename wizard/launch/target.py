@@ -97,7 +97,19 @@ def from_files(folder: Path) -> Target:
                 path=folder / "launch.sh"
             )
         )
-    return Target(folder=folder, name="", port=port, container=container, runtime="docker" if container else "local")
+    runtime = "docker" if container else "local"
+    return Target(folder=folder, name="", port=port, container=container, runtime=runtime, release=_release_of(folder))
+
+
+def _release_of(folder: Path) -> str | None:
+    """The vLLM that launch.sh was made for: its image, or what its head says in any language."""
+    try:
+        text = (folder / "launch.sh").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    number = r"(\d+\.\d+\.\d+(?:\.?(?:post|dev|rc)\d+)?)"
+    found = re.search(rf"^image=\S+:v{number}", text, re.MULTILINE) or re.search(rf"^#.*(?<![A-Za-z])vLLM {number}", text, re.MULTILINE)
+    return found.group(1) if found else None
 
 
 def _from_script(folder: Path) -> tuple[int | None, str | None]:

@@ -21,6 +21,7 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from wizard.errors import BadInput, WizardError
 from wizard.i18n import _
@@ -86,6 +87,7 @@ __all__ = [
     "Stage",
     "delete_source",
     "discard",
+    "has_copy",
     "moved_paths",
     "pending_moves",
     "plan_move",
@@ -233,7 +235,7 @@ class Mover:
         shutil.rmtree(os.path.join(self.plan.work_dir, record.DATA), ignore_errors=True)
         self._counters.bytes_proven, self._counters.files_proven = self.plan.bytes_total, self.plan.files_total
         self._report(Stage.DONE)
-        return self._result(manifest)
+        return replace(self._result(manifest), proven_at=manifest.updated)
 
     def _copy_and_switch(self, manifest: record.Manifest | None) -> MoveResult:
         plan, work = self.plan, self.plan.work_dir
@@ -576,13 +578,22 @@ def pending_moves(home: str | None = None, env: Mapping[str, str] | None = None)
     return tuple(found)
 
 
+def _work_dir_of(dst: str) -> str:
+    parent = os.path.realpath(os.path.dirname(dst.rstrip("/")))
+    return record.work_dir_for(os.path.join(parent, os.path.basename(dst.rstrip("/"))), MoveKind.FOLDER)
+
+
+def has_copy(dst: str) -> bool:
+    """Whether :func:`discard` would find anything for ``dst``."""
+    return os.path.isdir(_work_dir_of(dst))
+
+
 def discard(dst: str) -> bool:
     """Throw away an unfinished copy for ``dst``. The source and a finished destination are not touched.
 
     Returns whether there was one. Raises WizardError when it is being written now, or is already proven.
     """
-    parent = os.path.realpath(os.path.dirname(dst.rstrip("/")))
-    work_dir = record.work_dir_for(os.path.join(parent, os.path.basename(dst.rstrip("/"))), MoveKind.FOLDER)
+    work_dir = _work_dir_of(dst)
     if not os.path.isdir(work_dir):
         return False
     with record.DestinationLock(work_dir):

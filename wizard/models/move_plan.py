@@ -8,7 +8,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from wizard.facts import Machine, Mount, MountKind
 from wizard.i18n import _, ngettext
 from wizard.models import move_record as record
 from wizard.models.move_place import place_in, typical_rate
-from wizard.models.move_scan import RECORDS, HostTree, RealTree, Scan, Tree, scan_source, show
+from wizard.models.move_scan import RECORDS, HostTree, RealTree, Scan, Tree, entry_root, scan_source, show
 from wizard.models.move_types import (
     MoveFile,
     MoveKind,
@@ -28,6 +28,7 @@ from wizard.models.move_types import (
     Refusal,
     Space,
 )
+from wizard.probes.disks import PSEUDO
 from wizard.program import spelt
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def plan_move(
     vhdx_drive: str | None = None,
     sample: bool = True,
     exact: bool = False,
+    on_look: Callable[[int], None] | None = None,
 ) -> MovePlan:
     """How ``src`` would be moved.
 
@@ -61,6 +63,7 @@ def plan_move(
     files are read through it. ``env``: the environment, for the caches' places. ``vhdx_drive``: the letter of
     the Windows drive that holds the distro's virtual disk, when it is not C. ``sample``: measure the read rate
     (at most half a second). ``exact``: ``dst`` is the model's own new place, whatever is there.
+    ``on_look`` is told how many entries of the source were seen, while it is looked through.
 
     Raises BadInput when there is nothing to plan; everything else that is in the way is in ``refusals``.
     """
@@ -72,13 +75,13 @@ def plan_move(
     asked = _absolute(machine, src)
     scan: Scan | None
     try:
-        scan = scan_source(tree, asked)
+        _refuse_no_place_of_a_model(machine, tree, entry_root(tree, tree.realpath(asked)))
+        scan = scan_source(tree, asked, on_look)
     except OSError as error:
         gone = None if simulated else _plan_without_source(machine, asked, dst, environment, error)
         if gone is not None:
             return gone
         raise BadInput(_source_gone(machine, src, asked, error)) from error
-    _refuse_whole_drives(machine, scan)
     target, notes = _destination(machine, tree, scan, dst, environment, exact)
     plan = MovePlan(
         machine=machine.name,
@@ -158,10 +161,17 @@ def _mount_kind(machine: Machine, path: str) -> str:
     return mount.kind.value if mount is not None else MountKind.OTHER.value
 
 
-def _refuse_whole_drives(machine: Machine, scan: Scan) -> None:
+def _refuse_no_place_of_a_model(machine: Machine, tree: Tree, root: str) -> None:
+    """Before a folder is looked through, which may take for ever."""
+    mount = machine.mount_of(root)
+    if mount is not None and mount.fstype in PSEUDO:
+        raise BadInput(
+            _("{path} shows what the system itself is doing ({fstype}): no model lies there").format(path=root, fstype=mount.fstype)
+        )
     roots = {m.path.rstrip("/") or "/" for m in machine.mounts} | {"/", machine.home.rstrip("/")}
-    if not scan.is_file and (scan.root.rstrip("/") or "/") in roots:
-        raise BadInput(_("{path} is a whole drive or a home folder: name the model in it").format(path=scan.root))
+    # A single file that is mounted into a container is a mount point, too.
+    if (root.rstrip("/") or "/") in roots and not tree.stat(root).is_file:
+        raise BadInput(_("{path} is a whole drive or a home folder: name the model in it").format(path=root))
 
 
 def hub_cache(machine: Machine, env: Mapping[str, str]) -> str:

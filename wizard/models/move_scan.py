@@ -11,7 +11,7 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -30,6 +30,9 @@ _SHA256 = re.compile(r"^[0-9a-f]{64}$")
 _SHA1 = re.compile(r"^[0-9a-f]{40}$")
 _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx")
 _MODEL_SIGNS = ("config.json", "params.json", "adapter_config.json", "model_index.json", "tekken.json")
+SIGNLESS_LIMIT = 10_000  # entries after which a folder without a config or weights in it or in one of its folders is no model
+ENTRY_LIMIT = 200_000  # entries of any folder: the largest models have some hundreds
+_WEIGHTS_FROM_BYTES = 1024 * 1024
 HEADER_LIMIT = 100_000_000  # the largest header that the safetensors format allows
 _LFS_FROM_BYTES = 10 * 1024 * 1024  # the Hub takes no larger file into plain git
 
@@ -179,10 +182,13 @@ class Scan:
     dirs: list[str] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    on_look: Callable[[int], None] | None = None  # told the number of entries seen so far
+    seen: int = 0
 
 
-def scan_source(tree: Tree, path: str) -> Scan:
-    """Everything below ``path`` (absolute). Raises BadInput when it is not something to move, OSError when gone."""
+def scan_source(tree: Tree, path: str, on_look: Callable[[int], None] | None = None) -> Scan:
+    """Everything below ``path`` (absolute). Raises BadInput when it is not something to move, OSError when gone.
+    ``on_look`` is told how many entries were seen, each time there are some hundreds more."""
     real = tree.realpath(path)
     found = tree.stat(real)
     if found.is_file:
@@ -190,13 +196,13 @@ def scan_source(tree: Tree, path: str) -> Scan:
     elif not found.is_dir:
         raise BadInput(_("{path} is neither a folder nor a file").format(path=path))
     else:
-        scan = _scan_folder(tree, _entry_root(tree, real))
+        scan = _scan_folder(tree, entry_root(tree, real), on_look)
     if not scan.files and not scan.refusals:
         scan.refusals.append(Refusal("empty", _("{path} holds no files").format(path=scan.root)))
     return scan
 
 
-def _entry_root(tree: Tree, real: str) -> str:
+def entry_root(tree: Tree, real: str) -> str:
     """The cache entry that a snapshot (or anything else inside an entry) belongs to; else the path itself."""
     probe = real
     while True:
@@ -252,7 +258,7 @@ def _scan_gguf(tree: Tree, real: str) -> Scan:
     return scan
 
 
-def _scan_folder(tree: Tree, root: str) -> Scan:
+def _scan_folder(tree: Tree, root: str, on_look: Callable[[int], None] | None) -> Scan:
     base = posixpath.basename(root)
     nodes = tree.entries(root)
     names = {n.name for n in nodes}
@@ -270,21 +276,27 @@ def _scan_folder(tree: Tree, root: str) -> Scan:
         scan = Scan(MoveKind.MODELSCOPE, f"{org}/{base}".replace("___", "."), root)
     else:
         scan = Scan(MoveKind.FOLDER, base or root, root)
+    scan.on_look = on_look
     _walk(tree, scan, root, "", nodes, frozenset({root}))
     if scan.kind is MoveKind.HUGGINGFACE:
         _mark_blobs(tree, scan)
     else:
         _expect_hashes(tree, scan)
-        if not _looks_like_model(scan.files):
+        if not looks_like_model(scan.files):
             scan.warnings.append(_("{path} does not look like a model (no config, no weights)").format(path=root))
     _check_weights(tree, scan)
     return scan
 
 
-def _looks_like_model(files: Iterable[MoveFile]) -> bool:
-    return any(
-        posixpath.basename(f.rel) in _MODEL_SIGNS or posixpath.splitext(f.rel)[1].lower() in _WEIGHTS for f in files
-    )
+def looks_like_model(files: Iterable[MoveFile]) -> bool:
+    """Whether a config or weights lie in the folder or in one of its folders. Deeper down any tree of programs has such
+    names, and a small .bin may be anything."""
+    for file in files:
+        name, ending = posixpath.basename(file.rel), posixpath.splitext(file.rel)[1].lower()
+        sure = name in _MODEL_SIGNS or ending in (".safetensors", ".gguf")
+        if file.rel.count("/") <= 1 and (sure or (ending in _WEIGHTS and file.size_bytes >= _WEIGHTS_FROM_BYTES)):
+            return True
+    return False
 
 
 def _walk(tree: Tree, scan: Scan, folder: str, rel: str, nodes: list[Node], above: frozenset[str]) -> None:
@@ -292,6 +304,7 @@ def _walk(tree: Tree, scan: Scan, folder: str, rel: str, nodes: list[Node], abov
     for node in nodes:
         if node.name == RECORDS:
             continue
+        _count(scan)
         inner = f"{rel}/{node.name}" if rel else node.name
         try:
             if node.is_link:
@@ -308,6 +321,25 @@ def _walk(tree: Tree, scan: Scan, folder: str, rel: str, nodes: list[Node], abov
                 )
         except OSError as error:
             _unreadable(scan, node.path, error)
+
+
+def _count(scan: Scan) -> None:
+    """One more entry. Raises BadInput where there are more than a model has, before memory and hours go into them."""
+    scan.seen += 1
+    if scan.on_look is not None and scan.seen % 200 == 0:
+        scan.on_look(scan.seen)
+    if scan.seen == SIGNLESS_LIMIT and scan.kind is MoveKind.FOLDER and not looks_like_model(scan.files):
+        raise BadInput(
+            _("{path} does not look like a model: no config and no weights among its first {n} entries. Name the model's own folder.").format(
+                path=scan.root, n=scan.seen
+            )
+        )
+    if scan.seen > ENTRY_LIMIT:
+        raise BadInput(
+            _("{path} holds more than {n} files and folders, which no model does. Name the model's own folder.").format(
+                path=scan.root, n=ENTRY_LIMIT
+            )
+        )
 
 
 def _add_dir(tree: Tree, scan: Scan, path: str, rel: str, above: frozenset[str]) -> None:

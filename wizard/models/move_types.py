@@ -177,6 +177,7 @@ class MoveResult:
     seconds: float
     warnings: tuple[str, ...] = ()
     past_page_cache: bool | None = None  # the reading back really came from the disk; None: nothing was read
+    proven_at: float | None = None  # seconds since 1970: it lay there, proven by an earlier run; None: proven now
 
     def to_json(self) -> dict[str, Any]:
         plain: dict[str, Any] = _plain(self)

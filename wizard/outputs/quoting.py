@@ -8,6 +8,9 @@ from collections.abc import Iterable
 
 from wizard import columns
 
+# Commands as they stand in the middle of a sentence, in any language, with their options.
+_COMMAND = re.compile(r"(?:docker compose [a-z]+|docker [a-z]+|wsl|\./launch\.sh)(?: -{1,2}[a-z][a-z-]*)+|docker compose [a-z]+")
+
 
 def bash_word(text: str) -> str:
     """``text`` as one word of bash, whatever it holds (a zero byte cannot stand in an argument)."""
@@ -44,8 +47,9 @@ def comment(text: str) -> str:
 
 
 def wrap_comment(text: str, prefix: str = "# ", width: int = 100) -> list[str]:
-    """Comment lines of at most ``width`` characters; words are not broken."""
-    return columns.wrap(comment(text), width, prefix, prefix) or [prefix.rstrip()]
+    """Comment lines of at most ``width`` characters; words are not broken, nor are short commands."""
+    whole = _COMMAND.sub(lambda found: found[0].replace(" ", columns.GLUE), comment(text))
+    return columns.wrap(whole, width, prefix, prefix) or [prefix.rstrip()]
 
 
 def yaml_string(text: str) -> str:

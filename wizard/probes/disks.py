@@ -30,10 +30,13 @@ _NETWORK = words(
     9pnet sshfs juicefs s3fs rclone goofys gcsfuse blobfuse blobfuse2 mountpoint-s3 cephfs davfs2 curlftpfs
     fhgfs panfs dvs"""
 )
-_VIRTUAL = words(
+# What the kernel shows of itself as files: no file of anybody's lies there, to read or to write.
+PSEUDO = words(
     """proc sysfs devtmpfs devpts cgroup cgroup2 mqueue debugfs tracefs securityfs pstore bpf configfs fusectl
-    hugetlbfs binfmt_misc autofs nsfs rpc_pipefs efivarfs selinuxfs squashfs iso9660 erofs rootfs fuse.lxcfs
-    fuse.portal fuse.gvfsd-fuse fuse.snapfuse devfs resctrl"""
+    binfmt_misc nsfs rpc_pipefs efivarfs selinuxfs fuse.lxcfs devfs resctrl"""
+)
+_VIRTUAL = PSEUDO | words(
+    "hugetlbfs autofs squashfs iso9660 erofs rootfs fuse.portal fuse.gvfsd-fuse fuse.snapfuse"
 )
 _PLAN9 = frozenset({"9p", "plan9", "virtio-plan9"})
 # Places where engines and packages mount by the hundred: nobody keeps a model there.

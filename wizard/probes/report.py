@@ -31,28 +31,29 @@ _WHERE = {
 }
 
 
-def text(machine: Machine) -> str:
-    """The whole summary, one line each, ended by a newline."""
-    return "\n".join(summary_lines(machine)) + "\n"
+def text(machine: Machine, width: int = WIDTH) -> str:
+    """The whole summary, ended by a newline."""
+    return "\n".join(summary_lines(machine, width)) + "\n"
 
 
-def summary_lines(machine: Machine) -> list[str]:
-    """The summary: what is there, then the problems with their cures. Names and secrets are taken out."""
+def summary_lines(machine: Machine, width: int = WIDTH) -> list[str]:
+    """The summary: what is there, then the problems with their cures, in lines of ``width`` columns but for commands.
+    Names and secrets are taken out."""
     rows = [*_facts(machine), *_probe_rows(machine)]
     profile = (machine.wsl.windows_profile.value if machine.wsl is not None else None) or ""
     computers = [urlsplit(machine.docker.remote or "").hostname or ""]
     scrubber = Scrubber(machine.home, [re.split(r"[\\/]", profile.rstrip("/\\"))[-1]], computers)
     # Names are taken out before lines are broken: a name with a blank must not be torn apart.
-    lines = [line for label, value in rows if value for line in _row(label, scrubber.text(value))]
+    lines = [line for label, value in rows if value for line in _row(label, scrubber.text(value), width)]
     for line in _problem_lines(machine):
         text = scrubber.text(line).rstrip()
-        is_prose = line.startswith("  ") and not line.startswith("    ")
-        lines += columns.wrap(text, WIDTH, "  ", "  ") if is_prose else [text]
+        is_prose = text and not line.startswith("    ")
+        lines += columns.wrap(text, width, "  " if line.startswith("  ") else "", "  ") if is_prose else [text]
     return lines
 
 
-def _row(label: str, value: str) -> list[str]:
-    return columns.wrap(value, WIDTH, columns.pad(labelled(label, "").rstrip(), LABEL_WIDTH) + " ", " " * (LABEL_WIDTH + 1))
+def _row(label: str, value: str, width: int) -> list[str]:
+    return columns.wrap(value, width, columns.pad(labelled(label, "").rstrip(), LABEL_WIDTH) + " ", " " * (LABEL_WIDTH + 1))
 
 
 def _facts(machine: Machine) -> list[tuple[str, str]]:
@@ -173,7 +174,10 @@ def _disk_lines(machine: Machine) -> list[str]:
         if mount.kind not in (MountKind.LINUX, MountKind.WINDOWS_DRIVE, MountKind.NETWORK) or mount.read_only:
             continue
         free = _("{size} free").format(size=gib(size)) if size is not None else mount.free_bytes.reason
-        lines.append(labelled(mount.path, listed((bracketed(_(_KINDS[mount.kind]), mount.fstype), free))))
+        kind = _(_KINDS[mount.kind])
+        if machine.system is SystemKind.WINDOWS and mount.kind is MountKind.WINDOWS_DRIVE:
+            kind = _("Windows drive")  # slow only as seen from WSL
+        lines.append(labelled(mount.path, listed((bracketed(kind, mount.fstype), free))))
     if len(lines) > _DISKS:
         more = len(lines) - _DISKS + 1
         lines[_DISKS - 1 :] = [ngettext("and {count} more", "and {count} more", more).format(count=more)]

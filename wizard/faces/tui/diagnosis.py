@@ -27,7 +27,7 @@ from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.paste import CommandArea
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join, wrapped
 from wizard.faces.tui.whole import WHOLE_CSS, Key, WholeScreen, help_lines
-from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, glyphs_of, more_marks
+from wizard.faces.tui.widgets import LineInput, Panel, PushButton, Row, Rows, glyphs_of
 from wizard.i18n import _, listed
 
 if TYPE_CHECKING:
@@ -690,7 +690,8 @@ class DiagnoseScreen(WholeScreen):
             enter = _("Use the fix") if self.usable_here() is not None else _("Copy it") if self._lines_here() else ""
             if isinstance(self.focused, PushButton):
                 enter = self.focused.label
-        more = bool(more_marks(self.query_one("#whole-body", VerticalScroll), self.glyphs))
+        body = self.query_one("#whole-body", VerticalScroll)
+        more = body.scroll_y < body.max_scroll_y
         return [
             *([("Enter", enter, "default")] if enter else []),
             ("Tab", _("Next field"), "app.focus_next"),

@@ -105,6 +105,12 @@ class WholeScreen(Screen[None]):
         self.set_class(self.wizard.ascii_only, "-ascii")
         look.set_width_classes(self, self.app.size.width)
         set_title(self.query_one("#whole-main"), self.title_text)
+        # Lists page the frame by themselves, and the wheel turns it.
+        for name in ("scroll_y", "virtual_size"):
+            self.watch(self.query_one("#whole-body"), name, self._draw_more_later, init=False)
+
+    def _draw_more_later(self) -> None:
+        self.call_after_refresh(self.draw_more)
 
     def on_resize(self, event: events.Resize) -> None:
         width, height = event.size

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from wizard import columns
 from wizard import wsl_grammar as grammar
 from wizard.errors import BadInput, WizardError
-from wizard.i18n import _, language, sentences
+from wizard.i18n import _, language, listed, sentence, sentences
 from wizard.outputs.quoting import comment
 from wizard.outputs.wslconfig import keys
 from wizard.outputs.wslconfig.parse import Parsed, parse, value_of
@@ -70,11 +70,21 @@ def _wanted(changes: Mapping[str, str | None], mode: Mode) -> dict[keys.Key, str
     for name, value in changes.items():
         key = keys.find(name, mode)
         if key is None:
-            raise BadInput(_("WSL knows no setting named {name}").format(name=name))
+            raise BadInput(_no_setting(name, mode))
         if value is not None:
             _check_value(key, value)
         wanted[key] = value
     return wanted
+
+
+def _no_setting(name: str, mode: Mode) -> str:
+    """What is said of a key that WSL does not know: with the settings that end so, where there are any."""
+    text = _("WSL knows no setting named {name}").format(name=name)
+    tail = name.rpartition(".")[2].lower()
+    alike = [k.name for k in keys.table(mode) if any(n.rpartition(".")[2].lower() == tail for n in k.names)]
+    if not alike:
+        return text
+    return sentences(sentence(text), _("With its section it is written so: {names}").format(names=listed(alike)))
 
 
 def _check_value(key: keys.Key, value: str) -> None:
