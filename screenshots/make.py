@@ -13,6 +13,7 @@ import io
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -302,6 +303,16 @@ def png_of(svg: str) -> bytes:
     return bytes(made)
 
 
+def lacking_font(svg: str) -> str | None:
+    """A font that the picture needs and that is not here: its characters would be left out without a word."""
+    needed = [FONT, *([WIDE_FONT] if re.search("[\u2e80-\uffef]", svg) else [])]
+    listing = shutil.which("fc-list")
+    if listing is None:
+        return None
+    families = subprocess.run([listing, ":", "family"], capture_output=True, text=True, check=False).stdout
+    return next((f for f in needed if f not in families), None)
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these scenes")
@@ -331,6 +342,11 @@ def main(argv: list[str] | None = None) -> int:
             continue
         args.out.mkdir(parents=True, exist_ok=True)
         path.write_text(svg, encoding="utf-8")
+        lacking = lacking_font(svg)
+        if lacking is not None:
+            print(f"{scene.name}.png is left as it was: the font {lacking} is not installed", file=sys.stderr)
+            stale += 1
+            continue
         path.with_suffix(".png").write_bytes(png_of(svg))
         print(path.with_suffix(".png").name)
     return 1 if stale else 0
