@@ -20,7 +20,7 @@ from wizard.faces.tui.dialogs import Ask
 from wizard.faces.tui.panes import plan_pane
 from wizard.faces.tui.paste import PasteDialog, pasted
 from wizard.faces.tui.toast import WholeToast, whole
-from wizard.faces.tui.views import ReviewView
+from wizard.faces.tui.views import ReviewView, view_for
 from wizard.faces.tui.widgets import LineInput
 from wizard.session import Answers, Layer
 from wizard.steps import IMAGE_NAME
@@ -202,3 +202,17 @@ async def test_the_field_for_another_model_is_found_by_the_palette() -> None:
         await until(pilot, lambda: app.screen is not app.walk_screen)
         await pilot.press(*"another one", "enter")
         await until(pilot, lambda: app.walk.step_id == "model" and app.focused is not None and app.focused.id == "typed")
+
+
+async def test_a_model_is_taken_while_its_step_is_only_being_made() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(app, pilot)
+        assert app.wizard is not None
+        step = next(s for s in app.walk.steps() if s.id == "model")
+        app.walk_screen.views["model"] = view_for(step)  # made, and not mounted yet
+        taken: list[str] = []
+        app.wizard.choose_model("Qwen/Qwen3-8B", typed=True, then=taken.append)
+        await until(pilot, lambda: bool(taken))
+        assert taken == [""]
+        del app.walk_screen.views["model"]

@@ -264,7 +264,8 @@ class Wizard:
 
     def _model_view(self) -> ModelView | None:
         view = self.walk_screen.views.get("model")
-        return view if isinstance(view, ModelView) else None
+        # One that is just being made ahead has nothing in it yet: it is told all once it is entered.
+        return view if isinstance(view, ModelView) and view.children else None
 
     def _found_so_far(self, found: list[FoundModel]) -> None:
         self._so_far = found
