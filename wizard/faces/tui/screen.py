@@ -252,7 +252,7 @@ class WalkScreen(Screen[None]):
 
     def show(self) -> None:
         """Bring every zone up to date with the plan."""
-        if not self.is_mounted or not self.is_attached or not self.query("#footer"):
+        if not self.app.is_running or not self.is_mounted or not self.is_attached or not self.query("#footer"):
             return  # it does not stand yet, or is being taken down
         view = self.view
         with self.app.batch_update():

@@ -99,7 +99,8 @@ class WholeScreen(Screen[None]):
     @property
     def drawable(self) -> bool:
         """Whether the screen stands with all its parts: not before it is composed, nor while it is taken down."""
-        return self.is_mounted and self.is_attached and bool(self.query("#whole-zones"))
+        standing = self.app.is_running and self in self.app.screen_stack and self.is_mounted and self.is_attached
+        return standing and bool(self.query("#whole-zones"))
 
     def on_mount(self) -> None:
         self.set_class(self.wizard.ascii_only, "-ascii")
