@@ -13,15 +13,16 @@ from rich.segment import Segment
 from textual import events
 from textual.strip import Strip
 
-from tests.faces.tui_play import app_on, at, ready, said, screen_text, shows, until
+from tests.faces.tui_play import app_on, at, ready, said, screen_text, session_of, shows, until
 from wizard.check.commands import check_text
 from wizard.faces.tui.diagnosis import DiagnoseScreen
-from wizard.faces.tui.dialogs import Ask
+from wizard.faces.tui.dialogs import Ask, FlagDialog
 from wizard.faces.tui.panes import plan_pane
 from wizard.faces.tui.paste import PasteDialog, pasted
 from wizard.faces.tui.toast import WholeToast, whole
 from wizard.faces.tui.views import ReviewView, view_for
-from wizard.faces.tui.widgets import LineInput
+from wizard.faces.tui.widgets import Chooser, LineInput
+from wizard.plan import plan
 from wizard.session import Answers, Layer
 from wizard.steps import IMAGE_NAME
 
@@ -216,3 +217,64 @@ async def test_a_model_is_taken_while_its_step_is_only_being_made() -> None:
         await until(pilot, lambda: bool(taken))
         assert taken == [""]
         del app.walk_screen.views["model"]
+
+
+async def test_a_switch_is_shown_as_it_is_and_turned_on_by_an_arrow(tmp_path: Path) -> None:
+    app = app_on(DESKTOP, tmp_path / "out")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "flags")
+        app.walk_screen._open_flag("enforce_eager")
+        await until(pilot, lambda: isinstance(app.screen, FlagDialog) and getattr(app.focused, "id", "") == "flag-choice")
+        await until(pilot, lambda: app.screen.query_one("#flag-choice", Chooser).value == "false", 5)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is app.walk_screen)
+        assert app.walk.answers.get("enforce_eager") is None
+        assert "stays as it is" in said(app)
+        app.walk_screen._open_flag("enforce_eager")
+        await until(pilot, lambda: isinstance(app.screen, FlagDialog) and getattr(app.focused, "id", "") == "flag-choice")
+        await pilot.press("up", "enter")
+        await until(pilot, lambda: app.screen is app.walk_screen)
+        assert app.walk.plan is not None
+        assert app.walk.plan.argv.count("--enforce-eager") == 1
+        app.walk_screen._open_flag("enforce_eager")
+        await until(pilot, lambda: isinstance(app.screen, FlagDialog) and getattr(app.focused, "id", "") == "flag-choice")
+        await until(pilot, lambda: app.screen.query_one("#flag-choice", Chooser).value == "true", 5)
+
+
+@pytest.mark.parametrize("text", ["--enforce-eager", "blah", "maybe"])
+def test_a_switch_is_yes_or_no(text: str) -> None:
+    made = plan(session_of(DESKTOP).answer("enforce_eager", text))
+    assert [b.code for b in made.blockers] == ["bad_value"]
+    assert "yes or no" in made.blockers[0].detail
+
+
+def test_a_switch_that_was_turned_off_says_so() -> None:
+    made = plan(session_of(DESKTOP).answer("enable_prefix_caching", "false"))
+    assert "--no-enable-prefix-caching" in made.argv
+    assert made.reason("enable_prefix_caching").startswith("turned off by you")
+
+
+async def test_what_is_wrong_in_a_field_is_said_to_who_wants_to_go_elsewhere() -> None:
+    app = app_on(DESKTOP, "/home/user/vllm")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, "flags")
+        field = app.walk_screen.view.field_of("served_model_name")  # type: ignore[union-attr]
+        assert field is not None
+        assert isinstance(field.control, LineInput)
+        field.control.value = "my model"
+        await ready(app, pilot)
+        app.walk_screen.go_to("access", "port")
+        await until(pilot, lambda: "First correct this field" in said(app))
+        assert app.walk.step_id == "flags"
+
+
+def test_a_port_of_root_is_warned_of_where_no_docker_publishes_it() -> None:
+    session = session_of(DESKTOP).answer("port", 80)
+    assert "port_of_root" not in {w.code for w in plan(session).warnings}
+    assert "port_of_root" in {w.code for w in plan(session.answer("runtime", "local")).warnings}
+
+
+def test_a_way_that_cannot_be_names_the_one_that_can() -> None:
+    made = plan(session_of("wsl2-rtx5070-laptop-old-driver").answer("runtime", "docker"))
+    blocker = next(b for b in made.blockers if b.code == "runtime_not_ready")
+    assert "“Local environment” can" in blocker.detail

@@ -42,5 +42,5 @@ def env_file(plan: Plan, *, make_key: bool = True) -> FileSpec:
         mode=0o600,
         secret=True,
         keep_existing=True,
-        title=_("Hugging Face token and API key"),
+        title=_("place for the Hugging Face token and the API key"),
     )

@@ -11,6 +11,8 @@ from wizard.plan.draft import Draft
 from wizard.plan_types import Choice
 from wizard.session import Value
 
+FIRST_PORT_FOR_ALL = 1024  # net.ipv4.ip_unprivileged_port_start of the kernel, where nobody changed it
+
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
@@ -36,7 +38,13 @@ def choose_access(draft: Draft, runtime: str) -> None:
             else None
         )
 
-    draft.decide("port", free, reason, accept=accept_port)
+    port = draft.decide("port", free, reason, accept=accept_port)
+    if runtime == "local" and isinstance(port, int) and port < FIRST_PORT_FOR_ALL and machine.home != "/root":
+        draft.warn(
+            "port_of_root",
+            _("On Linux only root may open port {port}.").format(port=port),
+            _("Take one from {first} on, or let Docker publish it; else the server stops with “Permission denied”.").format(first=FIRST_PORT_FOR_ALL),
+        )
     words = reach_of(machine, runtime, str(draft.session.answers.flat().get("run_on") or ""))
     draft.choices["access"] = access_choices(words)
 

@@ -526,7 +526,7 @@ def _hardware(
             _(
                 "A GGUF file is served with the tokenizer that is stored in it, which is slow and not always right."
             ),
-            _("Better name the original model's: --set tokenizer=OWNER/NAME."),
+            _("Better name the original model's: the flag --tokenizer, or --set tokenizer=OWNER/NAME."),
         )
 
 
@@ -632,10 +632,12 @@ def _extra(command: Command, draft: Draft, extra: Mapping[str, Value]) -> None:
         from wizard.releases.help import help_for
 
         words = help_for(dest)
-        chosen = labelled(_("chosen by you"), clause(words.meaning)) if words is not None else _("chosen by you")
+        off = option.kind in ("flag", "optional_flag") and text.lower() in NO
+        chosen = _("turned off by you") if off else _("chosen by you")
+        chosen = labelled(chosen, clause(words.meaning)) if words is not None else chosen
         if option.kind in ("flag", "optional_flag") and text.lower() in YES:
             command.put(dest, (), chosen, source)
-        elif option.kind in ("flag", "optional_flag") and text.lower() in NO:
+        elif off:
             twin = negative_of(option)
             if twin is not None:
                 command.put(dest, (), chosen, source, twin)
@@ -696,7 +698,9 @@ def _rows(command: Command, lora: tuple[tuple[str, str], ...]) -> tuple[FlagRow,
         if option is None or dest in SECRET_KEYS or dest in ("model", "config"):
             continue
         item = command.items.get(dest)
-        value = None if item is None else (" ".join(item.values) if item.values else item.flag)
+        value = None if item is None else " ".join(item.values)
+        if item is not None and not item.values:
+            value = "false" if switches_off(option, item.flag) else "true"
         if item is not None and dest == "lora_modules":
             # What is edited is the place on this machine, not the one inside a container.
             value = " ".join(f"{name}={path}" for name, path in lora) or value

@@ -136,12 +136,16 @@ def choose_runtime(draft: Draft, device: str) -> str:
             sentences(sentence(docker_no), sentence(local_no)),
         )
     elif objection is not None:
+        other = _("Local environment") if runtime == "docker" else _("Docker image")
         draft.block(
             "runtime_not_ready",
             _("{runtime} cannot run vLLM on this machine.").format(
                 runtime=_("Docker") if runtime == "docker" else _("A local environment")
             ),
-            objection,
+            sentences(
+                sentence(objection),
+                _("“{other}” can, on the step “vLLM version”; or see the step “This machine” for the cure.").format(other=other),
+            ),
         )
     return runtime
 

@@ -57,6 +57,8 @@ def wrong(option: Option, text: str, release: Release) -> str | None:
     raw = text.strip()
     if "\0" in raw:
         return _("It holds a zero byte, which no command can carry.")
+    if option.kind in ("flag", "optional_flag"):
+        return None if raw.lower() in (*YES, *NO) else _("It must be yes or no.")
     if option.dest == "quantization" and release.quantization and raw not in ("", "None", *release.quantization, *PLUGIN_METHODS):
         return _("Must be one of: {names}.").format(names=", ".join(release.quantization))
     if option.start_others != "plugins" and not taken(raw, option):
@@ -91,7 +93,7 @@ def refused(name: str, text: str, release: Release) -> str | None:
         option = find_option(release, flag)[0]
     raw = text.strip()
     if option is not None and option.kind in ("flag", "optional_flag"):
-        return None if raw.lower() in (*YES, *NO) else _("It must be yes or no.")
+        return wrong(option, raw, release)
     if key == "kv_cache_dtype" and release.kv_cache_dtypes and raw not in release.kv_cache_dtypes:
         # A plugin may bring another type; of its size nothing is known here, and a plan does not take it either.
         return _("Must be one of: {names}.").format(names=", ".join(release.kv_cache_dtypes))

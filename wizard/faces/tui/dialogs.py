@@ -250,6 +250,7 @@ class FlagEdit:
 
     text: str = ""
     reset: bool = False
+    unchanged: bool = False  # what stood there was taken as it is
 
 
 class FlagDialog(Dialog[FlagEdit]):
@@ -259,6 +260,7 @@ class FlagDialog(Dialog[FlagEdit]):
         super().__init__()
         self.row, self.given, self.check = row, given is not None, check
         self.now = row.value if row.value is not None or given is None else text.value_text(given[0])
+        self.stood = self.now or ""
         self.title_text = row.flag
         self.hint = _("Enter takes it, Esc leaves it")
         self.choices = row.choices if row.choices else (("true", "false") if row.kind in ("flag", "optional_flag") else ())
@@ -286,7 +288,12 @@ class FlagDialog(Dialog[FlagEdit]):
         if self.choices:
             chooser = self.query_one("#flag-choice", Chooser)
             chooser.set_choices([Choice(c, c) for c in self.choices])
-            chooser.set_value(self.now if self.now is not None else self.row.default)
+            from wizard.releases.parse import YES
+
+            now = self.now if self.now is not None else self.row.default
+            # The catalogue writes a switch's default as Python does; one that has none is off.
+            self.stood = now if self.row.choices else "true" if now.lower() in YES and now else "false"
+            chooser.set_value(self.stood)
         self.query_one("#flag-error").display = False
         super().on_mount()
 
@@ -316,7 +323,7 @@ class FlagDialog(Dialog[FlagEdit]):
         if wrong:
             box.update(Content.styled(f"{glyphs_of(self).attention} {wrong}", BAD))
             return
-        self.dismiss(FlagEdit(text=value))
+        self.dismiss(FlagEdit(text=value, unchanged=value == self.stood))
 
 
 # -- palette ----------------------------------------------------------------------------------------------------

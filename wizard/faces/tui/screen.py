@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from wizard.plan_types import Notice, Plan
 
 SETTLE_S = 0.09  # so long after the last key press is planned anew
+SHOW_S = 0.05  # between two looks at a field that was gone to
 
 
 class Rail(Panel):
@@ -644,8 +645,12 @@ class WalkScreen(Screen[None]):
             self._focus_field(field)
             return
         self.settle()
-        if step_id in {s.id for s in self.walk.steps()} and self.commit():
+        if step_id not in {s.id for s in self.walk.steps()}:
+            return
+        if self.commit():
             self.run_worker(self._go(step_id, field), exclusive=True, group="go")
+        else:
+            self._hint(_("First correct this field, or press Ctrl+R to take back what was typed."))
 
     def _focus_field(self, key: str) -> None:
         if key == "typed" and isinstance(self.view, ModelView):
@@ -656,19 +661,24 @@ class WalkScreen(Screen[None]):
             found.focus_control()
             self.call_after_refresh(self._show_field, found)
 
-    def _show_field(self, field: Field, tries: int = 8) -> None:
-        """Once its step is laid out: a field below the end of the page has the focus, and has to be seen.
+    def _show_field(self, field: Field, tries: int = 20, seen: int = 0) -> None:
+        """A field below the end of the page that gets the focus has to be seen.
 
-        Where it is may not be known yet (its step was just made), or change once more: it is looked at again.
+        Its step may only just be made: it is looked at again until it has its focus and its place, and stays there.
         """
         view = self.view
-        if view is None or not field.is_attached or view not in field.ancestors or not field.control.has_focus:
+        if view is None or not field.is_attached or view not in field.ancestors:
             return
-        if not view.region.contains_region(field.control.region):
+        focused, place = self.focused is field.control, field.control.region
+        if seen and not focused:
+            return  # someone has gone on
+        if focused and place.area and view.region.contains_region(place):
+            seen += 1
+        elif view.size.height:
             view.scroll_to_widget(field, animate=False)
             self._show_more()
-        if tries:
-            self.call_after_refresh(self._show_field, field, tries - 1)
+        if tries and seen < 3:
+            self.set_timer(SHOW_S, lambda: self._show_field(field, tries - 1, seen))
 
     async def start_over(self) -> None:
         """Show the first step with no plan behind it."""
@@ -855,6 +865,8 @@ class WalkScreen(Screen[None]):
                 return
             if edit.reset:
                 self.walk.forget(dest)
+            elif edit.unchanged:
+                self._hint(_("{flag} stays as it is.").format(flag=row.flag))
             else:
                 given = set_answer(session, plan, dest, edit.text, Layer.USER).answers.get(dest)
                 if given is not None:
