@@ -431,7 +431,7 @@ _WHERE: tuple[Question, ...] = (
         "nodes_file",
         N_("File with the nodes"),
         "path",
-        N_("A file that lists the machines, each as [[nodes]] with name, address and machine (a folder of vllm-wizard record)."),
+        N_("A file that lists the machines, each as [[nodes]] with name, address and machine (a folder of vllm-wizard record). “vllm-wizard help nodes” shows one."),
         check=_check_absolute,
         when=_over_nodes,
         optional=True,

@@ -67,7 +67,7 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
     nodes = tuple(n for n in inventory.nodes if n.machine is not None)
     if chosen in OVER_NODES and not inventory.nodes:
         raise BadInput(
-            _("To run on several machines, list them: an answers file with [[nodes]] (name, address, machine). See docs/cluster.md.")
+            _("To run on several machines, list them in a file with [[nodes]] (name, address, machine). “vllm-wizard help nodes” shows one.")
         )
     head = session if chosen == THIS else _of_one_model(session)
     if nodes and nodes[0].machine is not None:

@@ -256,11 +256,15 @@ def _each_of(made: ClusterPlan) -> list[str]:
 
 
 def ways_in_walk(session: Session) -> list[tuple[str, list[str]]]:
-    """What each way to run it costs, for the walk: its title, and paragraphs. :class:`WizardError` says what an
-    answer lacks."""
-    from wizard.cluster import plan_cluster
+    """What each way to run it costs, for the walk: its title, and paragraphs."""
+    from wizard.cluster import Inventory, plan_cluster
 
-    made = plan_cluster(session, _listed_in_walk(session.answers))
+    try:
+        made = plan_cluster(session, _listed_in_walk(session.answers))
+    except WizardError:
+        # What the chosen way lacks is told as what stands in its way; the others have their price all the same.
+        chosen = session.answers.get("run_on")
+        made = replace(plan_cluster(session.answer("run_on", "this"), Inventory()), run_on=str(chosen[0]) if chosen else "this")
     return [_way_words(w, made) for w in made.ways]
 
 

@@ -167,6 +167,24 @@ TOPICS: dict[str, tuple[str, str]] = {
             "With HF_HUB_OFFLINE=1 in the environment of the wizard, the variable goes into the files and the server does not try the network."
         ),
     ),
+    "nodes": (
+        N_("how to list several machines"),
+        N_(
+            "A server that is spread over several machines needs a file that lists them, the first being the head, which answers:\n"
+            "  [[nodes]]\n"
+            "  name = \"node1\"\n"
+            "  address = \"10.0.0.1\"\n"
+            "  machine = \"this\"\n"
+            "  [[nodes]]\n"
+            "  name = \"node2\"\n"
+            "  address = \"10.0.0.2\"\n"
+            "  machine = \"records/node2\"\n"
+            "\n"
+            "machine is the folder that vllm-wizard record DIR made on that machine, relative to this file; “this” is the machine that you sit at. interface may name the network card, where several have an address.\n"
+            "\n"
+            "Name the file in the walk (“File with the nodes”) or with --set nodes_file=FILE; vllm-wizard cluster plan says what each way costs."
+        ),
+    ),
     "mirrors": (
         N_("how to work behind a mirror or a proxy"),
         N_(
