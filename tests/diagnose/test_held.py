@@ -190,3 +190,16 @@ def test_a_number_of_blocks_that_was_set_by_hand_is_set_free_first() -> None:
 def test_a_flag_that_was_not_given_is_not_spoken_of(more: str) -> None:
     for name in (log("/home/user/m", TOO_LONG, arguments=more), f"{NAMESPACE.replace('1048576', 'None')}\n{TOO_LONG}"):
         assert not any("--kv-cache-memory-bytes" in fix.flags for fix in told(name).findings[0].fixes)
+
+
+@pytest.mark.parametrize(("free", "most"), [("15.2", 15.2 / 23.99), ("21.0", 21.0 / 23.99)])
+def test_no_fix_asks_for_more_than_the_log_says_was_free(free: str, most: float) -> None:
+    line = (
+        f"ValueError: Free memory on device cuda:0 ({free}/23.99 GiB) on startup is less than desired GPU memory utilization (0.91, 21.83 GiB). "
+        "Decrease GPU memory utilization or reduce GPU memory used by other processes."
+    )
+    found = diagnose(read_bytes(("ERROR 11-30 10:00:00 [core.py:8] EngineCore failed to start.\n" + line).encode()), Known()).findings[0]
+    shares = [float(str(fix.flags[FLAG])) for fix in found.fixes if FLAG in fix.flags]
+    assert shares
+    assert max(shares) <= most
+    assert sum("nvidia-smi" in " ".join(fix.commands) for fix in found.fixes) == 1

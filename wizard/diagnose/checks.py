@@ -179,13 +179,10 @@ def free_memory(match: Match) -> bool:
         match.explanation = N_(
             "vLLM reserves a fixed share of the GPU's whole memory. Something else held {used} GiB of it when vLLM started, more than a desktop needs: often a second server, a notebook, or a vLLM process that was left behind."
         )
-        match.extra_fixes = [
-            Fix(_("See what holds the memory, and end it if it is not needed."), commands=["nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"]),
-        ]
-    if share > 0.1:
-        match.extra_fixes.append(
-            Fix(_("Take a smaller share: {share} fits what was free.").format(share=f"{share:.2f}"), {"--gpu-memory-utilization": f"{share:.2f}"})
-        )
+    fits = [Fix(_("Take a smaller share: {share} fits what was free.").format(share=f"{share:.2f}"), {"--gpu-memory-utilization": f"{share:.2f}"})] if share > 0.1 else []
+    see = Fix(_("See what holds the memory, and end it if it is not needed."), commands=["nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"])
+    # With figures of its own the log needs no usual ones, which may ask for more than is free.
+    match.extra_fixes, match.drop_fixes = ([see, *fits] if match.cause == "gpu_mem_in_use_by_other_process" else [*fits, see]), True
     return True
 
 
