@@ -187,6 +187,32 @@ def test_enter_alone_in_full_screen(tmp_path: Path) -> None:
     check_full_screen(tmp_path, "wsl2-rtx3060-model-on-d", (24, 80))
 
 
+def test_a_field_that_the_palette_leads_to_is_seen(tmp_path: Path) -> None:
+    child = spawn(tmp_path, "wsl2-rtx4090-desktop", "--out", str(tmp_path / "walk"))
+    screen = pyte.Screen(80, 24)
+    stream = pyte.Stream(screen)
+
+    def shows(text: str) -> bool:
+        """Whether ``text`` comes to stand on the screen."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and text not in "\n".join(screen.display):
+            child.expect([r"(?s).+", pexpect.TIMEOUT], timeout=0.2)
+            stream.feed(child.match.group() if child.match is not pexpect.TIMEOUT else "")
+        return text in "\n".join(screen.display)
+
+    assert shows("step 1 of 7")
+    child.send("\x10")
+    assert shows("Enter goes there")
+    for key in "name of the model":
+        child.send(key)
+        time.sleep(0.05)
+    assert shows("Name of the model in the API")
+    child.send("\r")
+    assert shows("4 Flags")
+    assert shows("▌ Name of the model in the API")
+    child.close(force=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [(30, 100), (50, 160)])
 @pytest.mark.parametrize("machine", ["wsl2-rtx4090-desktop", "native-4x-h200", "wsl2-2x-rtx3090"])
