@@ -273,7 +273,16 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
         verdict.problems += docker_here.problems(command, place.machine)
         for problem in conflicts(verdict, place.machine, place.host):
             _repair(verdict, problem)
+    verdict.problems += _in_variables(verdict)
     return verdict
+
+
+def _in_variables(verdict: Verdict) -> list[ArgProblem]:
+    """Where to change what stands in a variable: a repair of the command does not write its value into it."""
+    held = [name for p in verdict.pieces if p.changed for name in rewrite.in_variables(verdict, p)]
+    lines = verdict.command.set_in_line
+    told = _("what is wrong stands in this variable: change it where it is set, in line {line}")
+    return [ArgProblem(f"${name}", "ok", told.format(line=lines[name])) for name in dict.fromkeys(held) if name in lines]
 
 
 def _repaired(verdict: Verdict) -> extract.Command:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wizard.errors import BadInput
@@ -43,6 +43,7 @@ class Command:
     end: int = 0
     docker: list[Word] = field(default_factory=list)  # docker's own words, up to the image
     repeated: list[Word] = field(default_factory=list)  # "vllm serve" given to an image that starts it itself
+    set_in_line: dict[str, int] = field(default_factory=dict)  # where the script sets the variables that it uses
     facts: dict[str, Any] = field(default_factory=dict)  # what the kind's own checks need
     problems: list[Any] = field(default_factory=list)  # ArgProblems of the file around the command
 
@@ -297,7 +298,7 @@ def fix_dashes(command: Command) -> None:
         text, changed = straighten(word.text) if not word.quoted else (word.text, False)
         if changed:
             command.slips.append(Slip("dash", word.start, word.raw))
-            word = Word(text, word.raw, word.start, word.end, word.quoted, word.dynamic)
+            word = replace(word, text=text)
         fixed.append(word)
     command.words = fixed
 
@@ -307,15 +308,18 @@ _ASSIGN = re.compile(r"^[ \t]*(?:export[ \t]+|declare[ \t]+(?:-\w+[ \t]+)*|reado
 
 def _variables(command: Command, before: str, script: bool) -> None:
     """Put in what the script itself sets: ``MODEL=...`` and arrays; exported VLLM_* and the like become env."""
-    values = _assigned(before, command.env)
+    values = _assigned(before, command.env, command.set_in_line)
     command.words = _expanded(command.words, values)
 
 
-def _assigned(before: str, env: dict[str, str] | None = None) -> dict[str, list[Word]]:
-    """Name -> words of what a script sets before its command; what is exported is added to ``env``."""
+def _assigned(before: str, env: dict[str, str] | None = None, lines: dict[str, int] | None = None) -> dict[str, list[Word]]:
+    """Name -> words of what a script sets before its command; what is exported is added to ``env``, and the line in
+    which a name was set last to ``lines``."""
     values: dict[str, list[Word]] = {}
     for match in _ASSIGN.finditer(before):
         name, start = match.group(1), match.start(2)
+        if lines is not None:
+            lines[name] = before.count("\n", 0, start) + 1
         if before[start : start + 1] == "(":
             close = before.find("\n)", start)
             close = before.find(")", start) if close < 0 or before.count(")", start, close) == 1 else close + 1
@@ -328,10 +332,10 @@ def _assigned(before: str, env: dict[str, str] | None = None) -> dict[str, list[
                 position = max(inner.end, before.find("\n", max(inner.end, position)) + 1 or len(before))
                 if position <= start:
                     break
-            values[name] = words
+            values[name] = _expanded(words, values)
             continue
         lexed = lex(before, start, script=True)
-        values[name] = lexed.words[:1]
+        values[name] = _expanded(lexed.words[:1], values, split=False)
         plain = lexed.words[0].text if lexed.words else ""
         exported = match.group(0).lstrip().startswith("export") or name.startswith(("VLLM_", "CUDA_", "NCCL_", "HF_"))
         if env is not None and exported:
@@ -339,22 +343,35 @@ def _assigned(before: str, env: dict[str, str] | None = None) -> dict[str, list[
     return values
 
 
-def _expanded(words: list[Word], values: dict[str, list[Word]]) -> list[Word]:
-    """The words with the script's own variables put in."""
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+
+
+def variables_in(text: str) -> list[str]:
+    """The variables that a word names, in order."""
+    return [m[1] or m[2] for m in _VARIABLE.finditer(text)]
+
+
+def _expanded(words: list[Word], values: dict[str, list[Word]], split: bool = True) -> list[Word]:
+    """The words with the script's own variables put in; an unquoted variable is split at its blanks, as a shell does."""
     expanded: list[Word] = []
     for word in words:
-        array = re.fullmatch(r"\$\{?(\w+)(?:\[[@*]\])?\}?", word.text) if word.dynamic else None
-        known = values.get(array.group(1)) if array else None
-        if known is not None and (len(known) != 1 or "[" in word.text):
+        array = re.fullmatch(r"\$\{(\w+)\[[@*]\]\}", word.text) if word.dynamic else None
+        alone = _VARIABLE.fullmatch(word.text) if word.dynamic else None
+        known = values.get(array[1]) if array else values.get(alone[1] or alone[2]) if alone else None
+        if known is not None and (array or len(known) != 1):
             expanded += known
-        elif known:
-            expanded.append(Word(known[0].text, word.raw, word.start, word.end, word.quoted, known[0].dynamic))
+        elif known is not None and not word.quoted and split and len(known[0].text.split()) != 1:
+            expanded += [replace(word, text=t, dynamic="$" in t, before=word.text) for t in known[0].text.split()]
         elif word.dynamic:
-            text = re.sub(r"\$\{?(\w+)\}?", lambda m: values[m.group(1)][0].text if values.get(m.group(1)) else m.group(), word.text)
-            expanded.append(Word(text, word.raw, word.start, word.end, word.quoted, "$" in text))
+            text = _VARIABLE.sub(lambda m: _value(values.get(m[1] or m[2]), m[0]), word.text)
+            expanded.append(replace(word, text=text, dynamic="$" in text, before=word.text if text != word.text else word.before))
         else:
             expanded.append(word)
     return expanded
+
+
+def _value(known: list[Word] | None, otherwise: str) -> str:
+    return known[0].text if known else otherwise
 
 
 # --- files ---------------------------------------------------------------------------------------------------

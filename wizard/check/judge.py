@@ -48,6 +48,7 @@ class Piece:
     first: int = 0  # position of its first word in the command
     changed: bool = False
     json_until: int = -1  # words up to here belong to the JSON that was put together again
+    passed: bool = False  # words that only the shell knows, as they stand
 
 
 @dataclass
@@ -115,7 +116,8 @@ class _Judge:
     def run(self) -> Verdict:
         self._slips()
         self._repeated_entrypoint()
-        arguments = take_apart(self.command.argv, self.release, without_model=self.command.kind == "options")
+        opaque = {i for i, w in enumerate(self.command.words) if w.opaque}
+        arguments = take_apart(self.command.argv, self.release, without_model=self.command.kind == "options", opaque=opaque)
         self.model_flag_given = any(a.flag == "--model" for a in arguments)
         position = 0
         for argument in arguments:
@@ -177,6 +179,9 @@ class _Judge:
     def _argument(self, argument: Argument, position: int) -> None:
         piece = Piece(list(argument.tokens), argument, position)
         self.pieces.append(piece)
+        if argument.how == "opaque":
+            self._not_known(argument, piece)
+            return
         if argument.how == "positional":
             self._positional(argument, piece)
             return
@@ -217,6 +222,9 @@ class _Judge:
             return
         if self._swallow_json(argument, piece):
             return
+        if self.command.words[piece.first].dynamic:
+            self._not_known(argument, piece)
+            return
         if self.model is None and not self.model_flag_given and self.command.kind != "options":  # the old server, which takes it only with --model
             self.model = argument.values[0]
             text = _("this server takes its model with --model: --model {value}").format(value=self.model)
@@ -225,6 +233,11 @@ class _Judge:
             return
         self._say(argument.values[0], "bad_value", _("{value!r} belongs to no option").format(value=argument.values[0]))
         piece.words, piece.changed = [], True
+
+    def _not_known(self, argument: Argument, piece: Piece) -> None:
+        """Words that only the shell knows: they stay where they stand, and nothing is said against them."""
+        piece.passed = True
+        self._say(argument.values[0], "ok", _("what this stands for is not known here: it stays as it is and was not judged"))
 
     def _spoken_truth(self, argument: Argument, piece: Piece) -> bool:
         """``--enable-x False``: the value of a switch that takes none any more."""
@@ -392,7 +405,7 @@ class _Judge:
         """A command without a model, which starts all the same: with the release's default."""
         given = self._given()
         usual = next((o.default for o in self.release.options if o.dest == "model"), None)
-        if self.model is None and usual and self.command.kind in ("shell", "argv", "docker") and not self.command.problems and not given.keys() & {"config", "headless"}:
+        if self.model is None and usual and not any(p.passed for p in self.pieces) and self.command.kind in ("shell", "argv", "docker") and not self.command.problems and not given.keys() & {"config", "headless"}:
             self._say("MODEL", "conflict", _("no model is named: vLLM then serves its default, {model}").format(model=usual), accepted=True)
 
     def _outside_limits(self) -> None:
@@ -859,7 +872,7 @@ def argv_of(model: str | None, pieces: Sequence[Piece]) -> list[str]:
     rest: list[str] = []
     for piece in pieces:
         source = piece.source
-        if source is not None and (source.how == "positional" or (source.option is not None and source.option.dest == "model")):
+        if source is not None and not piece.passed and (source.how == "positional" or (source.option is not None and source.option.dest == "model")):
             continue
         rest += piece.words
     return [*([model] if model is not None else []), *rest]
