@@ -44,6 +44,7 @@ class Command:
     docker: list[Word] = field(default_factory=list)  # docker's own words, up to the image
     repeated: list[Word] = field(default_factory=list)  # "vllm serve" given to an image that starts it itself
     set_in_line: dict[str, int] = field(default_factory=dict)  # where the script sets the variables that it uses
+    pinned: str | None = None  # the vLLM release that the same text installs
     facts: dict[str, Any] = field(default_factory=dict)  # what the kind's own checks need
     problems: list[Any] = field(default_factory=list)  # ArgProblems of the file around the command
 
@@ -142,6 +143,7 @@ def from_text(text: str, script: bool) -> list[Command]:
         taken = lexed.end
         fix_dashes(command)
         _variables(command, text[:start], script)
+        command.pinned = _installed(text[:start], script)
         found.append(command)
     return found
 
@@ -163,6 +165,15 @@ def _listed(match: re.Match[str], text: str) -> Command:
     command = Command("list", words[2:], "serve", source=text, start=match.start(), end=match.end())
     command.facts["head"] = [w.text for w in words[:2]]
     return command
+
+
+_INSTALLS = re.compile(r"\binstall\b(?:[^\n\\]|\\\r?\n|\\.)*?(?<![\w-])vllm(?:\[[\w, -]*\])?==v?(\d+(?:\.\d+)+(?:\.?(?:post|rc|dev)\d+)?)")
+
+
+def _installed(before: str, script: bool) -> str | None:
+    """The release of vLLM that a text installs before its command: ``pip install vllm==0.32.0``."""
+    found = [m[1] for m in _INSTALLS.finditer(before) if not _is_comment(before, m.start(), script)]
+    return found[-1] if found else None
 
 
 def _is_comment(text: str, at: int, script: bool) -> bool:

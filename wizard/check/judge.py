@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import difflib
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,18 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from wizard import releases
 from wizard.i18n import _, sentences, stopped
 from wizard.releases import start_values
+from wizard.releases.batches import batch_conflict, length_conflict
 from wizard.releases.parse import (
     Argument,
     BadValue,
     check_argument,
     full_spelling,
+    human_int,
     negative_of,
+    switch_text,
     take_apart,
     unknown_flag,
 )
 from wizard.releases.types import ArgProblem, Option, Release
 
-from . import history
+from . import container, history
 from .extract import Command
 
 if TYPE_CHECKING:
@@ -36,7 +40,7 @@ _FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 SECRET_VALUE = re.compile(r"^(hf_[A-Za-z0-9]{10,}|sk-[A-Za-z0-9_-]{10,}|github_pat_\w+|ghp_\w+)$")
 
 
-Outcome = Literal["refused", "stops", "doubtful", "starts"]
+Outcome = Literal["refused", "stops", "doubtful", "flawed", "starts"]
 
 
 @dataclass
@@ -73,7 +77,9 @@ class Verdict:
             return "refused"
         if any(p.stops for p in self.problems):
             return "stops"
-        return "doubtful" if any(p.doubtful for p in self.problems) else "starts"
+        if any(p.doubtful for p in self.problems):
+            return "doubtful"
+        return "flawed" if any(p.counts for p in self.problems) else "starts"
 
     def take(self, words: str) -> None:
         """Put an option with its value in the place of the one that stands there, or at the end."""
@@ -84,6 +90,13 @@ class Verdict:
             own.words, own.changed = [own.words[0].partition("=")[0], value], True
         else:
             self.pieces.append(Piece([flag, value], None, changed=True))
+        self.argv = argv_of(self.model, self.pieces)
+
+    def leave_out(self, dest: str) -> None:
+        """Take an option out."""
+        for piece in self.pieces:
+            if piece.source is not None and piece.source.option is not None and piece.source.option.dest == dest:
+                piece.words, piece.changed = [], True
         self.argv = argv_of(self.model, self.pieces)
 
     @property
@@ -581,8 +594,6 @@ class _Judge:
         if text.lower() in ("auto", "-1") and option.dest == "max_model_len":
             piece.words, piece.changed = [], True
             return ArgProblem(argument.flag, "bad_value", _("{flag} {value} came with 0.14.0; without it, the model's own length is used").format(flag=argument.flag, value=text), since="0.14.0")
-        from wizard.releases.parse import human_int
-
         plain = text.strip().lower().removesuffix("b").replace(",", "").replace("_", "")
         try:
             number = human_int(plain)
@@ -709,6 +720,30 @@ class _Judge:
         self._parsers(given)
         self._secrets(given)
         self._gpus(given)
+        self._batches(given)
+        if self.command.kind == "docker":
+            sizes = [self._number(given, d) or 1 for d in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")]
+            self.problems += container.of_docker(self.command, math.prod(sizes))
+
+    def _batches(self, given: dict[str, Argument]) -> None:
+        """A step too small for the sequences, or, where prompts are not split, for a whole prompt."""
+        tokens, sequences, length = (self._size(given, d) for d in ("max_num_batched_tokens", "max_num_seqs", "max_model_len"))
+        chunked = given.get("enable_chunked_prefill")
+        whole = chunked is not None and chunked.option is not None and switch_text(chunked.option, chunked.written, (chunked.values or ("true",))[0]).lower() == "false"
+        for needed, told in ((sequences, batch_conflict(tokens, sequences)), (length, length_conflict(tokens, length) if whole else None)):
+            if told is not None:
+                right = ["--max-num-batched-tokens", str(needed)]
+                self._say(right[0], "conflict", told, replacement=" ".join(right), accepted=True, stops=True)
+                self._replace(given["max_num_batched_tokens"], right)
+
+    @staticmethod
+    def _size(given: dict[str, Argument], dest: str) -> int | None:
+        """A number that the command gives; None where it gives none."""
+        argument = given.get(dest)
+        try:
+            return human_int(argument.values[0]) if argument is not None and argument.values else None
+        except BadValue:
+            return None
 
     def _twice(self, arguments: Sequence[Argument]) -> None:
         seen: dict[str, Argument] = {}

@@ -236,6 +236,8 @@ def _with_blank(text: str, start: int, end: int) -> tuple[int, int]:
         if cut.endswith("\\"):  # the last line of a continued command: the line before ends it now
             return len(cut.rstrip("\\").rstrip(" \t")), end
         return line_start, min(len(text), line_end + 1)
+    if not before.strip():  # the first of its line: what follows moves to where it stood
+        return start, end + len(after) - len(after.lstrip())
     while start > line_start and text[start - 1] in " \t":
         start -= 1
     return start, end
