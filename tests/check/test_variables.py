@@ -40,7 +40,8 @@ def test_an_unquoted_variable_is_split_as_the_shell_splits_it() -> None:
 def test_what_only_the_shell_knows_is_no_fault(unknown: str) -> None:
     text = f"vllm serve Qwen/Qwen3-8B {unknown}\n"
     report = check_text(text, "serve.sh")
-    assert report.accepted and report.repaired == text
+    assert report.accepted
+    assert report.repaired == text
     assert [p.kind for p in report.problems] == ["ok"]
 
 
@@ -67,7 +68,8 @@ def test_a_renamed_option_keeps_its_variable() -> None:
 )
 def test_what_is_wrong_in_a_variable_is_named_where_it_is_set(text: str, name: str, line: int) -> None:
     report = check_text(text, "serve.sh")
-    assert report.repaired == text and not report.accepted
+    assert report.repaired == text
+    assert not report.accepted
     told = next(p.message for p in report.problems if p.flag == name)
     assert f"line {line}" in told
 

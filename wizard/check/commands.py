@@ -177,7 +177,7 @@ def release_for(command: extract.Command, asked: str | None) -> tuple[Release, l
     pinned = command.pinned if command.image is None else None
     if pinned is not None:
         release = releases.load(pinned)
-        return release, [_("The script installs vLLM {version}: checked against that.").format(version=pinned), *_not_exact(release)]
+        return release, [_("The script installs vLLM {version}: that release counts here.").format(version=pinned), *_not_exact(release)]
     if tag is None or "$" in tag:
         return releases.load("latest"), []
     try:

@@ -143,7 +143,7 @@ def from_text(text: str, script: bool) -> list[Command]:
         taken = lexed.end
         fix_dashes(command)
         _variables(command, text[:start], script)
-        command.pinned = _installed(text[:start], script)
+        command.pinned = _installed(text, start, script)
         found.append(command)
     return found
 
@@ -170,10 +170,12 @@ def _listed(match: re.Match[str], text: str) -> Command:
 _INSTALLS = re.compile(r"\binstall\b(?:[^\n\\]|\\\r?\n|\\.)*?(?<![\w-])vllm(?:\[[\w, -]*\])?==v?(\d+(?:\.\d+)+(?:\.?(?:post|rc|dev)\d+)?)")
 
 
-def _installed(before: str, script: bool) -> str | None:
-    """The release of vLLM that a text installs before its command: ``pip install vllm==0.32.0``."""
-    found = [m[1] for m in _INSTALLS.finditer(before) if not _is_comment(before, m.start(), script)]
-    return found[-1] if found else None
+def _installed(text: str, at: int, script: bool) -> str | None:
+    """The release of vLLM that a text installs (``pip install vllm==0.32.0``): last before its command, or after it,
+    where the command is put together first and run in the end."""
+    found = [(m.start() < at, m[1]) for m in _INSTALLS.finditer(text) if not _is_comment(text, m.start(), script)]
+    before = [version for is_before, version in found if is_before]
+    return before[-1] if before else found[0][1] if found else None
 
 
 def _is_comment(text: str, at: int, script: bool) -> bool:

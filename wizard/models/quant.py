@@ -284,8 +284,8 @@ def quantization_conflict(info: ModelInfo, method: str) -> str | None:
     if family is None or not info.servable:
         return None
     if not info.quantization:
-        return _("{method} is for checkpoints that were quantized with it, and this model is not quantized").format(method=method)
+        return _("--quantization {method} is for checkpoints that were quantized with it, and this model is not quantized").format(method=method)
     other = next((f for f in _OF_A_CHECKPOINT if info.quantization.startswith(f)), None)
     if other is None or other == family:
         return None
-    return _("{method} is for checkpoints that were quantized with it, and this model is quantized with {other}").format(method=method, other=info.quantization)
+    return _("--quantization {method} is for checkpoints that were quantized with it, and this model is quantized with {other}").format(method=method, other=info.quantization)
