@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 from wizard.errors import BadInput
 from wizard.i18n import _
 
-from .lexer import Lexed, Slip, Word, lex, prompt_end, straighten
+from .lexer import MAX_WORDS, Lexed, Slip, Word, lex, prompt_end, straighten
 
 MAX_BYTES = 8 << 20
 MAX_COMMANDS = 100  # of one text
 LEX_BUDGET = 1_000_000  # characters looked at word by word, in all
+LONGEST_VALUE = 8192  # characters that variables in variables may grow to
 LOOK_BACK = 2000  # characters of a line before its command
 _API_SERVER = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]*vllm[\w.-]*(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$", re.I)
@@ -143,8 +145,8 @@ def from_text(text: str, script: bool) -> list[Command]:
         taken = lexed.end
         fix_dashes(command)
         _variables(command, text[:start], script)
-        command.pinned = _installed(text, start, script)
         found.append(command)
+    _set_pinned(found, text, script)
     return found
 
 
@@ -167,15 +169,22 @@ def _listed(match: re.Match[str], text: str) -> Command:
     return command
 
 
-_INSTALLS = re.compile(r"\binstall\b(?:[^\n\\]|\\\r?\n|\\.)*?(?<![\w-])vllm(?:\[[\w, -]*\])?==v?(\d+(?:\.\d+)+(?:\.?(?:post|rc|dev)\d+)?)")
+_PINNED = re.compile(r"(?<![\w-])vllm(?:\[[\w, -]{0,100}\])?==v?(\d+(?:\.\d+)+(?:\.?(?:post|rc|dev)\d+)?)")
+_LINE_ENDS = re.compile(r"(?<!\\)(?<!\\\r)\n")
 
 
-def _installed(text: str, at: int, script: bool) -> str | None:
+def _set_pinned(commands: Sequence[Command], text: str, script: bool) -> None:
     """The release of vLLM that a text installs (``pip install vllm==0.32.0``): last before its command, or after it,
     where the command is put together first and run in the end."""
-    found = [(m.start() < at, m[1]) for m in _INSTALLS.finditer(text) if not _is_comment(text, m.start(), script)]
-    before = [version for is_before, version in found if is_before]
-    return before[-1] if before else found[0][1] if found else None
+    found = [m for m in _PINNED.finditer(text) if _installs(text[max(0, m.start() - 500) : m.start()]) and not _is_comment(text, m.start(), script)]
+    starts = [m.start() for m in found]
+    for command in commands if found else ():
+        command.pinned = found[max(0, bisect(starts, command.start) - 1)][1]
+
+
+def _installs(before: str) -> bool:
+    """Whether the word "install" stands on the line before, continued lines included."""
+    return "install" in before and re.search(r"\binstall\b", _LINE_ENDS.split(before)[-1]) is not None
 
 
 def _is_comment(text: str, at: int, script: bool) -> bool:
@@ -329,10 +338,12 @@ def _assigned(before: str, env: dict[str, str] | None = None, lines: dict[str, i
     """Name -> words of what a script sets before its command; what is exported is added to ``env``, and the line in
     which a name was set last to ``lines``."""
     values: dict[str, list[Word]] = {}
+    line, counted = 1, 0
     for match in _ASSIGN.finditer(before):
         name, start = match.group(1), match.start(2)
+        line, counted = line + before.count("\n", counted, start), start
         if lines is not None:
-            lines[name] = before.count("\n", 0, start) + 1
+            lines[name] = line
         if before[start : start + 1] == "(":
             close = before.find("\n)", start)
             close = before.find(")", start) if close < 0 or before.count(")", start, close) == 1 else close + 1
@@ -371,20 +382,28 @@ def _expanded(words: list[Word], values: dict[str, list[Word]], split: bool = Tr
         array = re.fullmatch(r"\$\{(\w+)\[[@*]\]\}", word.text) if word.dynamic else None
         alone = _VARIABLE.fullmatch(word.text) if word.dynamic else None
         known = values.get(array[1]) if array else values.get(alone[1] or alone[2]) if alone else None
-        if known is not None and (array or len(known) != 1):
+        if known is not None and (array or len(known) != 1) and len(expanded) + len(known) <= MAX_WORDS:
             expanded += known
         elif known is not None and not word.quoted and split and len(known[0].text.split()) != 1:
             expanded += [replace(word, text=t, dynamic="$" in t, before=word.text) for t in known[0].text.split()]
         elif word.dynamic:
-            text = _VARIABLE.sub(lambda m: _value(values.get(m[1] or m[2]), m[0]), word.text)
+            text = _filled(word.text, values)
             expanded.append(replace(word, text=text, dynamic="$" in text, before=word.text if text != word.text else word.before))
         else:
             expanded.append(word)
     return expanded
 
 
-def _value(known: list[Word] | None, otherwise: str) -> str:
-    return known[0].text if known else otherwise
+def _filled(text: str, values: dict[str, list[Word]]) -> str:
+    """A text with the values of its variables; as it stands where they make it endless."""
+
+    def value(match: re.Match[str]) -> str:
+        known = values.get(match[1] or match[2])
+        return known[0].text if known else match[0]
+
+    if sum(len(value(m)) for m in _VARIABLE.finditer(text)) > LONGEST_VALUE:
+        return text
+    return _VARIABLE.sub(value, text)
 
 
 # --- files ---------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from wizard.releases.types import ArgProblem
@@ -129,7 +130,8 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
             edits.append((start, end, _model_as_written(verdict)))  # --model X at the front: X stays there
         else:
             gone.append((start, end))
-    added = [" ".join(quote(w) for w in p.words) for p in verdict.pieces if p.source is None and p.words]
+    left_out = [w for p in verdict.pieces if p.source and not p.words for w in words[p.first : p.first + len(p.source.tokens)]]
+    added = [" ".join(quote(_with_variables(w, left_out)) for w in p.words) for p in verdict.pieces if p.source is None and p.words]
     joint = " \\\n  " if "\\\n" in text[command.start : last] or "\\\r\n" in text[command.start : last] else " "
     ranges = _joined(text, gone)
     if added and ranges and ranges[-1][1] == last:  # what is added takes the place of what left at the end
@@ -174,6 +176,20 @@ def _as_written(word: Word, text: str) -> str:
     return quote(text)
 
 
+def _with_variables(text: str, words: Sequence[Word]) -> str:
+    """JSON that was made of single options, with the variables that stood there in place of their values."""
+    for word in words if text.startswith("{") else ():
+        joined = word.before.startswith("--")  # --option=$NAME
+        value, variable = (t.partition("=")[2] if joined else t for t in (word.text, word.before))
+        if value and variable:
+            text = re.sub(rf'(?<=: )("?){re.escape(value)}\1(?=[,}}])', partial(_in_quotes, variable), text)
+    return text
+
+
+def _in_quotes(variable: str, match: re.Match[str]) -> str:
+    return match[1] + variable + match[1]
+
+
 def in_variables(verdict: Verdict, piece: Piece) -> list[str]:
     """The variables that hold what a repair would change: they are changed where they are set, and not from here."""
     if piece.source is None:
@@ -181,11 +197,13 @@ def in_variables(verdict: Verdict, piece: Piece) -> list[str]:
     words = verdict.command.words
     own = words[piece.first : piece.first + len(piece.source.tokens)]
     new = [*piece.words, *(w.partition("=")[2] for w in piece.words)]
+    # An option that the release has was left out for what is given to it; any other is gone with its value.
+    for_its_value = bool(piece.words) or (piece.source.option is not None and "prefix" not in piece.source.how)
     held = []
     for word in own:
         shared = sum(w.start == word.start and w.end == word.end for w in words) > 1  # one of several words in a variable
         value = word.text.partition("=")[2] if word.raw.startswith("--") else word.text
-        if word.before and (shared or (piece.words and value not in new)):
+        if word.before and (shared or (for_its_value and value not in new)):
             held += variables_in(word.before)
     return list(dict.fromkeys(held))
 
