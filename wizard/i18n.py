@@ -173,7 +173,7 @@ def clause(text: str) -> str:
 def sentence(text: str) -> str:
     """``text`` as a sentence of its own: a capital first, a full stop of its script last."""
     text = stopped(text)
-    return text if text.startswith("vLLM") else text[:1].upper() + text[1:]
+    return text if text.startswith(("vLLM", "vllm")) else text[:1].upper() + text[1:]
 
 
 def stopped(text: str) -> str:

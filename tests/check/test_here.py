@@ -134,3 +134,39 @@ def test_what_is_printed_as_repaired_passes_the_same_check(small_card: Place, op
 def test_what_no_repair_helps_is_said_to_be_so(small_card: Place) -> None:
     words = ["vllm", "serve", LARGE, "--tensor-paralel-size", "1"]
     assert lines_of(check_words(words, "0.33.0", small_card))[-1] == "Even as repaired here, vLLM 0.33.0 takes it, and then does not start."
+
+
+@pytest.mark.parametrize(
+    ("machine", "told"),
+    [
+        ("native-v100", "no kernels for compute capability 7.0"),
+        ("native-t4", "too old for CUDA 13.0"),
+        ("wsl2-rtx5070-laptop-old-driver", "too old for CUDA 13.0"),
+        ("wsl1", "WSL1"),
+        ("nvidia-smi-hangs", "The GPU driver does not answer"),
+    ],
+)
+def test_a_native_start_is_held_against_the_machine_as_the_plan_does(machine: str, told: str) -> None:
+    report = check_words(["vllm", "serve", "Qwen/Qwen3-0.6B"], "0.33.0", place(machine))
+    assert report.verdicts[0].outcome == "stops"
+    assert any(told in p.message for p in report.problems)
+
+
+@pytest.mark.parametrize("machine", ["native-rtx5090", "native-mi300x"])
+def test_a_native_start_on_a_machine_that_serves_has_nothing_wrong(machine: str) -> None:
+    assert check_words(["vllm", "serve", "Qwen/Qwen3-0.6B"], "0.33.0", place(machine)).problems == []
+
+
+def test_a_blocker_of_the_machine_stops_a_container_too_but_not_for_the_gpu_where_none_is_used() -> None:
+    here = place("nvidia-smi-hangs")
+    told = [p.flag for p in check_words(["docker", "run", "--gpus", "all", "vllm/vllm-openai:v0.33.0", "Qwen/Qwen3-0.6B"], None, here).problems]
+    assert "this machine" in told
+    told = [p.flag for p in check_words(["docker", "run", "vllm/vllm-openai-cpu:v0.33.0", "Qwen/Qwen3-0.6B"], None, here).problems]
+    assert "this machine" not in told
+
+
+def test_a_model_on_this_machine_is_not_quantized_as_is_said(small_card: Place) -> None:
+    words = ["vllm", "serve", "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8", "--max-model-len", "4096", "--gpu-memory-utilization", "0.86"]
+    assert not any(p.flag == "--quantization" for p in check_words([*words, "--quantization", "fp8"], "0.33.0", small_card).problems)
+    words[2] = LARGE
+    assert any(p.flag == "--quantization" and p.stops for p in check_words([*words, "--quantization", "gptq"], "0.33.0", small_card).problems)

@@ -87,3 +87,19 @@ def test_a_model_given_as_an_option_is_never_lost(version: str) -> None:
     for words in (["--model", "owner/Model"], ["--model=owner/Model"]):
         served = check_words(["vllm", "serve", *words, "--port", "1"], version).verdicts[0]
         assert served.argv == ["owner/Model", "--port", "1"]
+
+
+@pytest.mark.parametrize("machine", ["native-t4", "wsl2-rtx5070-laptop-old-driver"])
+def test_our_own_script_is_held_against_the_release_that_it_installs(
+    machine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    out = tmp_path / "out"
+    here = ["--machine", str(MACHINES / machine)]
+    assert main(["generate", "--yes", *here, "--runtime", "local", "--out", str(out)]) == 0
+    capfd.readouterr()
+    assert main(["check", "--json", *here, str(out / "launch.sh")]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert told["release"] == "0.32.0"
+    assert any("0.32.0" in note for note in told["notes"])

@@ -480,8 +480,8 @@ def test_an_image_of_another_release_than_asked_for_is_named(tmp_path: Path, cap
     said = capsys.readouterr().out
     assert "Nothing is wrong" not in said
     assert said.split("As it is now")[1].count("0.12.0") >= 1
-    assert check_words(["docker", "run", "vllm/vllm-openai:v0.12.0", "a/b"]).problems == []
-    assert check_words(["docker", "run", "vllm/vllm-openai:latest", "a/b"], "0.12.0").problems == []
+    assert check_words(["docker", "run", "--gpus", "all", "vllm/vllm-openai:v0.12.0", "a/b"]).problems == []
+    assert check_words(["docker", "run", "--gpus", "all", "vllm/vllm-openai:latest", "a/b"], "0.12.0").problems == []
 
 
 def test_prose_is_wrapped_and_a_command_never_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 WIDTH = 79
+BOM = b"\xef\xbb\xbf"
 _RAY_START = re.compile(r"^[ \t]*(?:exec[ \t]+)?ray[ \t]+start\b", re.M)
 
 
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace | list[str]) -> int:
         report = check_words(words, chosen.release, machine)
     else:
         raw = _read(path)
-        report = check_text(extract.decode(raw, path), path, chosen.release, machine)
+        report = check_text(extract.decode(raw, path), path, chosen.release, machine, marked=raw.startswith(BOM))
         if chosen.write:
             if path == "-":
                 raise BadInput(_("--write needs a file, not standard input."))
@@ -101,7 +102,7 @@ def run(args: argparse.Namespace | list[str]) -> int:
 
 
 def _is_clean(report: Report) -> bool:
-    return report.accepted and not any(p.kind not in ("ok", "deprecated") for p in report.problems)
+    return report.accepted and not any(p.counts for p in report.problems)
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
@@ -173,6 +174,10 @@ def release_for(command: extract.Command, asked: str | None) -> tuple[Release, l
         release = releases.load(asked)
         return release, _not_exact(release)
     tag = command.tag
+    pinned = command.pinned if command.image is None else None
+    if pinned is not None:
+        release = releases.load(pinned)
+        return release, [_("The script installs vLLM {version}: that release counts here.").format(version=pinned), *_not_exact(release)]
     if tag is None or "$" in tag:
         return releases.load("latest"), []
     try:
@@ -213,8 +218,8 @@ def check_words(words: list[str], asked: str | None = None, place: Place | None 
     return _report([command], asked, place)
 
 
-def check_text(text: str, name: str, asked: str | None = None, place: Place | None = None) -> Report:
-    """A file's text; ``name`` tells its kind where the content does not."""
+def check_text(text: str, name: str, asked: str | None = None, place: Place | None = None, marked: bool = False) -> Report:
+    """A file's text; ``name`` tells its kind where the content does not; ``marked``: a byte order mark stood before it."""
     kind = extract.file_kind(name, text)
     if kind == "compose":
         return _check_compose(text, name, asked, place)
@@ -232,12 +237,30 @@ def check_text(text: str, name: str, asked: str | None = None, place: Place | No
         if kind == "shell" and _RAY_START.search(text):
             return _nothing_to_check(name, text)  # another node of a Ray cluster
         raise BadInput(extract.no_command(name))
+    posix = kind == "shell" and not name.lower().endswith((".bat", ".ps1"))
+    if posix:
+        commands[0].problems += _written_by_windows(text, marked)
     report = _report(commands, asked, place)
     if kind == "text" and alone is None:
         report.notes += loose.untrue_beside(text, commands, report.verdicts[0].release)
     report.original = text
     report.repaired = rewrite.rewrite_text(text, report.verdicts)
+    if posix:
+        report.original = "\ufeff" * marked + text
+        report.repaired = report.repaired.replace("\r\n", "\n")
     return report
+
+
+def _written_by_windows(text: str, marked: bool) -> list[ArgProblem]:
+    """What an editor of Windows writes into a script, and a shell does not read as it was meant."""
+    found = []
+    if "\r\n" in text:
+        told = _("the lines end as Windows ends them: a shell takes the carriage return for a part of the last word")
+        found.append(ArgProblem("\\r\\n", "bad_quoting", told))
+    if marked:
+        told = _("a byte order mark stands before the first word: a shell takes it for a part of that word")
+        found.append(ArgProblem("U+FEFF", "bad_quoting", told, accepted=text.startswith("#"), doubtful=True))
+    return found
 
 
 def _report(commands: list[extract.Command], asked: str | None, place: Place | None) -> Report:
@@ -266,14 +289,30 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
         too_long = longer_than_the_model(verdict, known_model(verdict.model))
         if too_long is not None and too_long.replacement is not None:
             _repair(verdict, too_long)
+    if any(p.source is not None and p.source.option is not None and p.source.option.dest == "quantization" for p in verdict.pieces):
+        from .memory import not_quantized_so
+
+        unquantized = not_quantized_so(verdict, place.machine if place else None, place.host if place else None)
+        if unquantized is not None:
+            verdict.problems.append(unquantized)
+            verdict.leave_out("quantization")
     if place is not None:
-        from . import docker_here
+        from . import here
         from .memory import conflicts
 
-        verdict.problems += docker_here.problems(command, place.machine)
+        verdict.problems += here.problems(command, release, place.machine)
         for problem in conflicts(verdict, place.machine, place.host):
             _repair(verdict, problem)
+    verdict.problems += _in_variables(verdict)
     return verdict
+
+
+def _in_variables(verdict: Verdict) -> list[ArgProblem]:
+    """Where to change what stands in a variable: a repair of the command does not write its value into it."""
+    held = [name for p in verdict.pieces if p.changed for name in rewrite.in_variables(verdict, p)]
+    lines = verdict.command.set_in_line
+    told = _("what is wrong stands in this variable: change it where it is set, in line {line}")
+    return [ArgProblem(f"${name}", "ok", told.format(line=lines[name])) for name in dict.fromkeys(held) if name in lines]
 
 
 def _repaired(verdict: Verdict) -> extract.Command:
@@ -460,7 +499,7 @@ def _rows(report: Report, heading: str | None = None, told: Sequence[str] = ()) 
         command = rewrite.one_line(verdict)
         if command and (verdict.changed or not verdict.accepted):
             rows += [("", False), ("  " + command, False), ("", False)]
-            if verdict.repaired_outcome != "starts":
+            if verdict.repaired_outcome not in ("starts", "flawed"):
                 even_so = _("Even as repaired here, vLLM {version} {state}.")
                 rows.append((even_so.format(version=verdict.release.version, state=_state(verdict.repaired_outcome)), True))
     return rows
@@ -485,6 +524,7 @@ def _state(outcome: str) -> str:
         "refused": _("would refuse it"),
         "stops": _("takes it, and then does not start"),
         "doubtful": _("takes it, and may then not start"),
+        "flawed": _("would start with it, but not all of it is right"),
         "starts": _("would start with it"),
     }[outcome]
 
@@ -524,8 +564,8 @@ def _write(path: str, raw: bytes, report: Report, quiet: bool) -> list[str]:
     if report.repaired is None or report.repaired == report.original:
         return [_("{path} stays as it is.").format(path=path)]
     content = report.repaired.encode("utf-8")
-    if raw.startswith(b"\xef\xbb\xbf"):
-        content = b"\xef\xbb\xbf" + content
+    if raw.startswith(BOM) and not report.original.startswith("\ufeff"):
+        content = BOM + content
     absolute = str(Path(path).resolve())
     mode = Path(path).stat().st_mode & 0o777
     spec = FileSpec(absolute, content, mode=mode, edited=True, expected_bytes=raw)

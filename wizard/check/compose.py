@@ -13,7 +13,7 @@ from wizard.errors import BadInput
 from wizard.i18n import _, sentences
 from wizard.releases.types import ArgProblem
 
-from . import history
+from . import container, history
 from .extract import Command, from_text, is_shell_script, no_command, strip_entrypoint
 from .judge import SECRET_NAME, SECRET_VALUE
 from .lexer import Word, lex
@@ -253,11 +253,9 @@ def _gpu(data: Any, service: Any, key: str, text: str, command: Command) -> Iter
     at = f"services.{key}"
     devices = _devices(service)
     gpus, runtime = service.get("gpus"), service.get("runtime")
-    image = command.image or ""
-    other = any(part in image for part in ("-cpu", "-rocm", "-xpu", "rocm/"))
     mapped = service.get("devices")
-    if not devices and gpus is None and runtime != "nvidia" and not other and not mapped:
-        yield _fault(f"{at}.deploy", "bad_value", _("no GPU is reserved: the container sees none"), "deploy.resources.reservations.devices: [{driver: nvidia, count: all, capabilities: [gpu]}]")
+    if not devices and gpus is None and runtime != "nvidia" and container.wants_nvidia(command.image) and not mapped:
+        yield container.no_gpu(f"{at}.deploy", "deploy.resources.reservations.devices: [{driver: nvidia, count: all, capabilities: [gpu]}]")
     if gpus == "all":
         yield _fault(f"{at}.gpus", "conflict", _("gpus: all needs Compose 2.30 or newer; the reservation under deploy works everywhere"))
     elif gpus is not None and not isinstance(gpus, list):
@@ -275,7 +273,7 @@ def _gpu(data: Any, service: Any, key: str, text: str, command: Command) -> Iter
 
 def _memory(data: Any, service: Any, key: str, text: str, command: Command) -> Iterator[ArgProblem]:
     at = f"services.{key}"
-    if _is_cpu(command):
+    if container.is_cpu(command.image):
         return
     shm, ipc = service.get("shm_size"), service.get("ipc")
     binds = [str(v) for v in service.get("volumes") or [] if not isinstance(v, Mapping)]
@@ -285,11 +283,7 @@ def _memory(data: Any, service: Any, key: str, text: str, command: Command) -> I
     if ipc == "host" and bound:
         yield _fault(f"{at}.volumes", "conflict", _("/dev/shm is the host's already with ipc: host; the bind mount is not needed"))  # noqa: S108
     if ipc != "host" and shm is None and not bound:
-        yield _fault(f"{at}.ipc", "conflict", _("neither ipc: host nor shm_size: 64 MiB of shared memory are not enough for several processes"), "ipc: host")
-
-
-def _is_cpu(command: Command) -> bool:
-    return "-cpu" in (command.image or "")
+        yield container.little_shared_memory(f"{at}.ipc", "ipc: host", "shm_size")
 
 
 def _lifetime(data: Any, service: Any, key: str, text: str, command: Command) -> Iterator[ArgProblem]:

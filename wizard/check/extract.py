@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wizard.errors import BadInput
 from wizard.i18n import _
 
-from .lexer import Lexed, Slip, Word, lex, prompt_end, straighten
+from .lexer import MAX_WORDS, Lexed, Slip, Word, lex, prompt_end, straighten
 
 MAX_BYTES = 8 << 20
 MAX_COMMANDS = 100  # of one text
 LEX_BUDGET = 1_000_000  # characters looked at word by word, in all
+LONGEST_VALUE = 8192  # characters that variables in variables may grow to
 LOOK_BACK = 2000  # characters of a line before its command
 _API_SERVER = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]*vllm[\w.-]*(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$", re.I)
@@ -43,6 +45,8 @@ class Command:
     end: int = 0
     docker: list[Word] = field(default_factory=list)  # docker's own words, up to the image
     repeated: list[Word] = field(default_factory=list)  # "vllm serve" given to an image that starts it itself
+    set_in_line: dict[str, int] = field(default_factory=dict)  # where the script sets the variables that it uses
+    pinned: str | None = None  # the vLLM release that the same text installs
     facts: dict[str, Any] = field(default_factory=dict)  # what the kind's own checks need
     problems: list[Any] = field(default_factory=list)  # ArgProblems of the file around the command
 
@@ -142,6 +146,7 @@ def from_text(text: str, script: bool) -> list[Command]:
         fix_dashes(command)
         _variables(command, text[:start], script)
         found.append(command)
+    _set_pinned(found, text, script)
     return found
 
 
@@ -162,6 +167,24 @@ def _listed(match: re.Match[str], text: str) -> Command:
     command = Command("list", words[2:], "serve", source=text, start=match.start(), end=match.end())
     command.facts["head"] = [w.text for w in words[:2]]
     return command
+
+
+_PINNED = re.compile(r"(?<![\w-])vllm(?:\[[\w, -]{0,100}\])?==v?(\d+(?:\.\d+)+(?:\.?(?:post|rc|dev)\d+)?)")
+_LINE_ENDS = re.compile(r"(?<!\\)(?<!\\\r)\n")
+
+
+def _set_pinned(commands: Sequence[Command], text: str, script: bool) -> None:
+    """The release of vLLM that a text installs (``pip install vllm==0.32.0``): last before its command, or after it,
+    where the command is put together first and run in the end."""
+    found = [m for m in _PINNED.finditer(text) if _installs(text[max(0, m.start() - 500) : m.start()]) and not _is_comment(text, m.start(), script)]
+    starts = [m.start() for m in found]
+    for command in commands if found else ():
+        command.pinned = found[max(0, bisect(starts, command.start) - 1)][1]
+
+
+def _installs(before: str) -> bool:
+    """Whether the word "install" stands on the line before, continued lines included."""
+    return "install" in before and re.search(r"\binstall\b", _LINE_ENDS.split(before)[-1]) is not None
 
 
 def _is_comment(text: str, at: int, script: bool) -> bool:
@@ -297,7 +320,7 @@ def fix_dashes(command: Command) -> None:
         text, changed = straighten(word.text) if not word.quoted else (word.text, False)
         if changed:
             command.slips.append(Slip("dash", word.start, word.raw))
-            word = Word(text, word.raw, word.start, word.end, word.quoted, word.dynamic)
+            word = replace(word, text=text)
         fixed.append(word)
     command.words = fixed
 
@@ -307,15 +330,20 @@ _ASSIGN = re.compile(r"^[ \t]*(?:export[ \t]+|declare[ \t]+(?:-\w+[ \t]+)*|reado
 
 def _variables(command: Command, before: str, script: bool) -> None:
     """Put in what the script itself sets: ``MODEL=...`` and arrays; exported VLLM_* and the like become env."""
-    values = _assigned(before, command.env)
+    values = _assigned(before, command.env, command.set_in_line)
     command.words = _expanded(command.words, values)
 
 
-def _assigned(before: str, env: dict[str, str] | None = None) -> dict[str, list[Word]]:
-    """Name -> words of what a script sets before its command; what is exported is added to ``env``."""
+def _assigned(before: str, env: dict[str, str] | None = None, lines: dict[str, int] | None = None) -> dict[str, list[Word]]:
+    """Name -> words of what a script sets before its command; what is exported is added to ``env``, and the line in
+    which a name was set last to ``lines``."""
     values: dict[str, list[Word]] = {}
+    line, counted = 1, 0
     for match in _ASSIGN.finditer(before):
         name, start = match.group(1), match.start(2)
+        line, counted = line + before.count("\n", counted, start), start
+        if lines is not None:
+            lines[name] = line
         if before[start : start + 1] == "(":
             close = before.find("\n)", start)
             close = before.find(")", start) if close < 0 or before.count(")", start, close) == 1 else close + 1
@@ -328,10 +356,10 @@ def _assigned(before: str, env: dict[str, str] | None = None) -> dict[str, list[
                 position = max(inner.end, before.find("\n", max(inner.end, position)) + 1 or len(before))
                 if position <= start:
                     break
-            values[name] = words
+            values[name] = _expanded(words, values)
             continue
         lexed = lex(before, start, script=True)
-        values[name] = lexed.words[:1]
+        values[name] = _expanded(lexed.words[:1], values, split=False)
         plain = lexed.words[0].text if lexed.words else ""
         exported = match.group(0).lstrip().startswith("export") or name.startswith(("VLLM_", "CUDA_", "NCCL_", "HF_"))
         if env is not None and exported:
@@ -339,22 +367,43 @@ def _assigned(before: str, env: dict[str, str] | None = None) -> dict[str, list[
     return values
 
 
-def _expanded(words: list[Word], values: dict[str, list[Word]]) -> list[Word]:
-    """The words with the script's own variables put in."""
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+
+
+def variables_in(text: str) -> list[str]:
+    """The variables that a word names, in order."""
+    return [m[1] or m[2] for m in _VARIABLE.finditer(text)]
+
+
+def _expanded(words: list[Word], values: dict[str, list[Word]], split: bool = True) -> list[Word]:
+    """The words with the script's own variables put in; an unquoted variable is split at its blanks, as a shell does."""
     expanded: list[Word] = []
     for word in words:
-        array = re.fullmatch(r"\$\{?(\w+)(?:\[[@*]\])?\}?", word.text) if word.dynamic else None
-        known = values.get(array.group(1)) if array else None
-        if known is not None and (len(known) != 1 or "[" in word.text):
+        array = re.fullmatch(r"\$\{(\w+)\[[@*]\]\}", word.text) if word.dynamic else None
+        alone = _VARIABLE.fullmatch(word.text) if word.dynamic else None
+        known = values.get(array[1]) if array else values.get(alone[1] or alone[2]) if alone else None
+        if known is not None and (array or len(known) != 1) and len(expanded) + len(known) <= MAX_WORDS:
             expanded += known
-        elif known:
-            expanded.append(Word(known[0].text, word.raw, word.start, word.end, word.quoted, known[0].dynamic))
+        elif known is not None and not word.quoted and split and len(known[0].text.split()) != 1:
+            expanded += [replace(word, text=t, dynamic="$" in t, before=word.text) for t in known[0].text.split()]
         elif word.dynamic:
-            text = re.sub(r"\$\{?(\w+)\}?", lambda m: values[m.group(1)][0].text if values.get(m.group(1)) else m.group(), word.text)
-            expanded.append(Word(text, word.raw, word.start, word.end, word.quoted, "$" in text))
+            text = _filled(word.text, values)
+            expanded.append(replace(word, text=text, dynamic="$" in text, before=word.text if text != word.text else word.before))
         else:
             expanded.append(word)
     return expanded
+
+
+def _filled(text: str, values: dict[str, list[Word]]) -> str:
+    """A text with the values of its variables; as it stands where they make it endless."""
+
+    def value(match: re.Match[str]) -> str:
+        known = values.get(match[1] or match[2])
+        return known[0].text if known else match[0]
+
+    if sum(len(value(m)) for m in _VARIABLE.finditer(text)) > LONGEST_VALUE:
+        return text
+    return _VARIABLE.sub(value, text)
 
 
 # --- files ---------------------------------------------------------------------------------------------------

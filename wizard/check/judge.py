@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import difflib
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,18 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from wizard import releases
 from wizard.i18n import _, sentences, stopped
 from wizard.releases import start_values
+from wizard.releases.batches import batch_conflict, length_conflict
 from wizard.releases.parse import (
     Argument,
     BadValue,
     check_argument,
     full_spelling,
+    human_int,
     negative_of,
+    switch_text,
     take_apart,
     unknown_flag,
 )
 from wizard.releases.types import ArgProblem, Option, Release
 
-from . import history
+from . import container, history
 from .extract import Command
 
 if TYPE_CHECKING:
@@ -36,7 +40,7 @@ _FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 SECRET_VALUE = re.compile(r"^(hf_[A-Za-z0-9]{10,}|sk-[A-Za-z0-9_-]{10,}|github_pat_\w+|ghp_\w+)$")
 
 
-Outcome = Literal["refused", "stops", "doubtful", "starts"]
+Outcome = Literal["refused", "stops", "doubtful", "flawed", "starts"]
 
 
 @dataclass
@@ -48,6 +52,7 @@ class Piece:
     first: int = 0  # position of its first word in the command
     changed: bool = False
     json_until: int = -1  # words up to here belong to the JSON that was put together again
+    passed: bool = False  # words that only the shell knows, as they stand
 
 
 @dataclass
@@ -72,7 +77,9 @@ class Verdict:
             return "refused"
         if any(p.stops for p in self.problems):
             return "stops"
-        return "doubtful" if any(p.doubtful for p in self.problems) else "starts"
+        if any(p.doubtful for p in self.problems):
+            return "doubtful"
+        return "flawed" if any(p.counts for p in self.problems) else "starts"
 
     def take(self, words: str) -> None:
         """Put an option with its value in the place of the one that stands there, or at the end."""
@@ -83,6 +90,13 @@ class Verdict:
             own.words, own.changed = [own.words[0].partition("=")[0], value], True
         else:
             self.pieces.append(Piece([flag, value], None, changed=True))
+        self.argv = argv_of(self.model, self.pieces)
+
+    def leave_out(self, dest: str) -> None:
+        """Take an option out."""
+        for piece in self.pieces:
+            if piece.source is not None and piece.source.option is not None and piece.source.option.dest == dest:
+                piece.words, piece.changed = [], True
         self.argv = argv_of(self.model, self.pieces)
 
     @property
@@ -115,7 +129,8 @@ class _Judge:
     def run(self) -> Verdict:
         self._slips()
         self._repeated_entrypoint()
-        arguments = take_apart(self.command.argv, self.release, without_model=self.command.kind == "options")
+        opaque = {i for i, w in enumerate(self.command.words) if w.opaque}
+        arguments = take_apart(self.command.argv, self.release, without_model=self.command.kind == "options", opaque=opaque)
         self.model_flag_given = any(a.flag == "--model" for a in arguments)
         position = 0
         for argument in arguments:
@@ -177,6 +192,9 @@ class _Judge:
     def _argument(self, argument: Argument, position: int) -> None:
         piece = Piece(list(argument.tokens), argument, position)
         self.pieces.append(piece)
+        if argument.how == "opaque":
+            self._not_known(argument, piece)
+            return
         if argument.how == "positional":
             self._positional(argument, piece)
             return
@@ -217,6 +235,9 @@ class _Judge:
             return
         if self._swallow_json(argument, piece):
             return
+        if self.command.words[piece.first].dynamic:
+            self._not_known(argument, piece)
+            return
         if self.model is None and not self.model_flag_given and self.command.kind != "options":  # the old server, which takes it only with --model
             self.model = argument.values[0]
             text = _("this server takes its model with --model: --model {value}").format(value=self.model)
@@ -225,6 +246,11 @@ class _Judge:
             return
         self._say(argument.values[0], "bad_value", _("{value!r} belongs to no option").format(value=argument.values[0]))
         piece.words, piece.changed = [], True
+
+    def _not_known(self, argument: Argument, piece: Piece) -> None:
+        """Words that only the shell knows: they stay where they stand, and nothing is said against them."""
+        piece.passed = True
+        self._say(argument.values[0], "ok", _("what this stands for is not known here: it stays as it is and was not judged"))
 
     def _spoken_truth(self, argument: Argument, piece: Piece) -> bool:
         """``--enable-x False``: the value of a switch that takes none any more."""
@@ -392,7 +418,7 @@ class _Judge:
         """A command without a model, which starts all the same: with the release's default."""
         given = self._given()
         usual = next((o.default for o in self.release.options if o.dest == "model"), None)
-        if self.model is None and usual and self.command.kind in ("shell", "argv", "docker") and not self.command.problems and not given.keys() & {"config", "headless"}:
+        if self.model is None and usual and not any(p.passed for p in self.pieces) and self.command.kind in ("shell", "argv", "docker") and not self.command.problems and not given.keys() & {"config", "headless"}:
             self._say("MODEL", "conflict", _("no model is named: vLLM then serves its default, {model}").format(model=usual), accepted=True)
 
     def _outside_limits(self) -> None:
@@ -568,8 +594,6 @@ class _Judge:
         if text.lower() in ("auto", "-1") and option.dest == "max_model_len":
             piece.words, piece.changed = [], True
             return ArgProblem(argument.flag, "bad_value", _("{flag} {value} came with 0.14.0; without it, the model's own length is used").format(flag=argument.flag, value=text), since="0.14.0")
-        from wizard.releases.parse import human_int
-
         plain = text.strip().lower().removesuffix("b").replace(",", "").replace("_", "")
         try:
             number = human_int(plain)
@@ -696,6 +720,30 @@ class _Judge:
         self._parsers(given)
         self._secrets(given)
         self._gpus(given)
+        self._batches(given)
+        if self.command.kind == "docker":
+            sizes = [self._number(given, d) or 1 for d in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")]
+            self.problems += container.of_docker(self.command, math.prod(sizes))
+
+    def _batches(self, given: dict[str, Argument]) -> None:
+        """A step too small for the sequences, or, where prompts are not split, for a whole prompt."""
+        tokens, sequences, length = (self._size(given, d) for d in ("max_num_batched_tokens", "max_num_seqs", "max_model_len"))
+        chunked = given.get("enable_chunked_prefill")
+        whole = chunked is not None and chunked.option is not None and switch_text(chunked.option, chunked.written, (chunked.values or ("true",))[0]).lower() == "false"
+        for needed, told in ((sequences, batch_conflict(tokens, sequences)), (length, length_conflict(tokens, length) if whole else None)):
+            if told is not None:
+                right = ["--max-num-batched-tokens", str(needed)]
+                self._say(right[0], "conflict", told, replacement=" ".join(right), accepted=True, stops=True)
+                self._replace(given["max_num_batched_tokens"], right)
+
+    @staticmethod
+    def _size(given: dict[str, Argument], dest: str) -> int | None:
+        """A number that the command gives; None where it gives none."""
+        argument = given.get(dest)
+        try:
+            return human_int(argument.values[0]) if argument is not None and argument.values else None
+        except BadValue:
+            return None
 
     def _twice(self, arguments: Sequence[Argument]) -> None:
         seen: dict[str, Argument] = {}
@@ -859,7 +907,7 @@ def argv_of(model: str | None, pieces: Sequence[Piece]) -> list[str]:
     rest: list[str] = []
     for piece in pieces:
         source = piece.source
-        if source is not None and (source.how == "positional" or (source.option is not None and source.option.dest == "model")):
+        if source is not None and not piece.passed and (source.how == "positional" or (source.option is not None and source.option.dest == "model")):
             continue
         rest += piece.words
     return [*([model] if model is not None else []), *rest]

@@ -108,7 +108,7 @@ def command_of(container: Mapping[str, Any]) -> Command:
 def _faults(container: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator[ArgProblem]:
     at = f"containers.{container.get('name', '?')}"
     if not any("gpu" in str(k) for k in limits) and "cpu" not in str(container.get("image")):
-        yield ArgProblem(f"{at}.resources", "conflict", _("no GPU is asked for: the pod sees none"), replacement="nvidia.com/gpu: 1", accepted=True)
+        yield ArgProblem(f"{at}.resources", "conflict", _("no GPU is asked for: the pod sees none"), replacement="nvidia.com/gpu: 1", accepted=True, doubtful=True)
     probe = container.get("livenessProbe")
     if isinstance(probe, Mapping) and not isinstance(container.get("startupProbe"), Mapping):
         patience = _patience(probe)

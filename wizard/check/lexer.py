@@ -30,6 +30,9 @@ _PROMPT = re.compile(
 _FLAG = re.compile(r"-{1,2}[A-Za-z][A-Za-z0-9_.+-]*")
 
 
+_MANY = re.compile(r"\$(?:[@*]|\{(?:[@*].*|\w+\[[@*]\].*)\})", re.S)
+
+
 @dataclass(frozen=True)
 class Word:
     """One word of a command: what the program gets, what stands there, and where."""
@@ -40,6 +43,12 @@ class Word:
     end: int
     quoted: bool = False  # some of it stood in quotes
     dynamic: bool = False  # the shell puts something in: $NAME, $(...), `...`
+    before: str = ""  # the text with its variables, where the text itself has the values that the script sets
+
+    @property
+    def opaque(self) -> bool:
+        """Whether nobody knows here how many words this becomes: "$@", an array that is not set here."""
+        return self.dynamic and bool(_MANY.fullmatch(self.text))
 
 
 @dataclass(frozen=True)

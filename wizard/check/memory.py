@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wizard.i18n import _
+from wizard.i18n import _, sentences, stopped
+from wizard.models.quant import quantization_conflict
 from wizard.releases.parse import BadValue, human_int
 from wizard.releases.types import ArgProblem
 
@@ -69,6 +70,18 @@ def longer_than_the_model(verdict: Verdict, info: ModelInfo | None) -> ArgProble
         return None
     told = _("the model itself allows {longest} tokens; {asked} are asked for").format(longest=info.max_model_len, asked=asked)
     return ArgProblem("--max-model-len", "conflict", told, replacement=f"--max-model-len {info.max_model_len}", accepted=True, stops=True)
+
+
+def not_quantized_so(verdict: Verdict, machine: Machine | None, host: Host | None) -> ArgProblem | None:
+    """A method of quantization that needs a checkpoint of its own, for a model that is known to be none."""
+    given = next((p.source for p in verdict.pieces if p.words and p.source and p.source.option and p.source.option.dest == "quantization" and p.source.values), None)
+    info = model_info(verdict.model, machine, host) if machine is not None and host is not None else known_model(verdict.model)
+    if given is None or info is None or (info.repo_id != verdict.model and not info.is_local):
+        return None  # a recipe is found by the name alone: another's checkpoint may be quantized
+    if host is not None and info.is_local and any(host.exists(f"{info.source}/{name}") for name in ("quant_config.json", "quantize_config.json")):
+        return None  # written beside config.json, as older tools did
+    told = quantization_conflict(info, given.values[0])
+    return ArgProblem(given.flag, "conflict", sentences(stopped(told), _("It was left out.")), accepted=True, stops=True) if told else None
 
 
 def known_model(model: str | None) -> ModelInfo | None:

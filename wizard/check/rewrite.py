@@ -7,17 +7,19 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from wizard.releases.types import ArgProblem
 
-from .extract import Command
-from .judge import Verdict
+from .extract import Command, variables_in
+from .judge import Piece, Verdict
+from .lexer import Word
 
 
 def quote(word: str) -> str:
     """A word for a shell: $NAME and a leading ~/ keep their meaning."""
-    if re.search(r"\$(\w|\{|\()", word):
+    if re.search(r"\$([\w@*]|\{|\()", word):
         return '"' + re.sub(r'(["\\`])', r"\\\1", word) + '"'
     if word.startswith("~/"):
         return "~/" + (shlex.quote(word[2:]) if word[2:] else "")
@@ -33,10 +35,17 @@ def one_line(verdict: Verdict) -> str:
         argv = verdict.argv
         if model_by_flag and verdict.model is not None and argv[:1] == [verdict.model]:
             argv = ["--model", *argv]
-        return " ".join([*head, *(quote(w) for w in argv)])
+        return " ".join([*head, *(_shown(command, w) for w in argv)])
     env = [f"{k}={quote(v)}" for k, v in verdict.env.items() if command.kind != "compose" or k.startswith("VLLM_")]
     program = [] if command.kind == "options" and verdict.model is None else ["vllm", "serve"]
-    return " ".join([*env, *program, *(quote(w) for w in verdict.argv)])
+    return " ".join([*env, *program, *(_shown(command, w) for w in verdict.argv)])
+
+
+def _shown(command: Command, word: str) -> str:
+    """A word of the repaired command for a shell; what only the shell knows is written as it stands."""
+    if "$" not in word or command.kind not in ("shell", "docker"):
+        return quote(word)
+    return next((w.raw for w in command.words if w.text == word and w.dynamic and w.raw.isascii()), quote(word))
 
 
 def _docker_words(verdict: Verdict) -> list[str]:
@@ -110,19 +119,19 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
         own = words[piece.first : piece.first + len(piece.source.tokens)]
         if not own:
             continue
-        straight = any(w.raw != w.text and not w.quoted and not w.dynamic for w in own) or any(
-            ord(c) > 0x2000 for w in own for c in w.raw[:1] + w.raw[-1:]
-        )
-        if not piece.changed and not straight:
+        if piece.changed and in_variables(verdict, piece):
             continue
         start, end = own[0].start, own[-1].end
-        if piece.words:
-            edits.append((start, end, " ".join(quote(w) for w in piece.words)))
+        if not piece.changed:
+            edits += [(w.start, w.end, quote(w.before or w.text)) for w in own if _crooked(w)]
+        elif piece.words:
+            edits += _word_edits(own, piece.words)
         elif model_at == 0 and piece.first == 0 and verdict.model is not None:
-            edits.append((start, end, quote(verdict.model)))  # --model X at the front: X stays there
+            edits.append((start, end, _model_as_written(verdict)))  # --model X at the front: X stays there
         else:
             gone.append((start, end))
-    added = [" ".join(quote(w) for w in p.words) for p in verdict.pieces if p.source is None and p.words]
+    left_out = [w for p in verdict.pieces if p.source and not p.words for w in words[p.first : p.first + len(p.source.tokens)]]
+    added = [" ".join(quote(_with_variables(w, left_out)) for w in p.words) for p in verdict.pieces if p.source is None and p.words]
     joint = " \\\n  " if "\\\n" in text[command.start : last] or "\\\r\n" in text[command.start : last] else " "
     ranges = _joined(text, gone)
     if added and ranges and ranges[-1][1] == last:  # what is added takes the place of what left at the end
@@ -131,13 +140,83 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
     edits += [(*_with_blank(text, start, end), "") for start, end in ranges]
     if model_at and verdict.model is not None:
         first = words[0].start
-        edits.append((first, first, quote(verdict.model) + " "))
+        edits.append((first, first, _model_as_written(verdict) + " "))
     if command.repeated:
         edits.append((command.repeated[0].start, command.repeated[-1].end + 1, ""))
     if added:
         edits.append((last, last, "".join(joint + group for group in added)))
     edits += _env_edits(text, verdict)
     return edits
+
+
+def _crooked(word: Word) -> bool:
+    """Whether a word stands there in a way that the shell reads otherwise: typographic quotes, long dashes."""
+    return (word.raw != word.text and not word.quoted and not word.dynamic and not word.before) or any(ord(c) > 0x2000 for c in word.raw[:1] + word.raw[-1:])
+
+
+def _word_edits(own: Sequence[Word], new: Sequence[str]) -> list[tuple[int, int, str]]:
+    """What stands in place of an option's words; those that stay keep what is written there, variables and quotes."""
+    if len(own) == len(new):
+        pairs = [(w, _as_written(w, text)) for w, text in zip(own, new, strict=True)]
+        return [(w.start, w.end, written) for w, written in pairs if written != w.raw]
+    kept = {w.text: _as_written(w, w.text) for w in own}
+    return [(own[0].start, own[-1].end, " ".join(kept.get(text) or quote(text) for text in new))]
+
+
+def _as_written(word: Word, text: str) -> str:
+    """``text`` as it is written in the place of a word: with as much of what stands there as is the same."""
+    if _crooked(word):
+        return quote(word.before or text) if word.text == text else quote(text)
+    if word.text == text:
+        return word.raw
+    was, equals, value = word.text.partition("=")
+    name, _equals, new_value = text.partition("=")
+    if equals and value == new_value and word.raw.startswith(was + "="):
+        return quote(name) + word.raw[len(was) :]
+    return quote(text)
+
+
+def _with_variables(text: str, words: Sequence[Word]) -> str:
+    """JSON that was made of single options, with the variables that stood there in place of their values."""
+    for word in words if text.startswith("{") else ():
+        joined = word.before.startswith("--")  # --option=$NAME
+        value, variable = (t.partition("=")[2] if joined else t for t in (word.text, word.before))
+        if value and variable:
+            text = re.sub(rf'(?<=: )("?){re.escape(value)}\1(?=[,}}])', partial(_in_quotes, variable), text)
+    return text
+
+
+def _in_quotes(variable: str, match: re.Match[str]) -> str:
+    return match[1] + variable + match[1]
+
+
+def in_variables(verdict: Verdict, piece: Piece) -> list[str]:
+    """The variables that hold what a repair would change: they are changed where they are set, and not from here."""
+    if piece.source is None:
+        return []
+    words = verdict.command.words
+    own = words[piece.first : piece.first + len(piece.source.tokens)]
+    new = [*piece.words, *(w.partition("=")[2] for w in piece.words)]
+    # An option that the release has was left out for what is given to it; any other is gone with its value.
+    for_its_value = bool(piece.words) or (piece.source.option is not None and "prefix" not in piece.source.how)
+    held = []
+    for word in own:
+        shared = sum(w.start == word.start and w.end == word.end for w in words) > 1  # one of several words in a variable
+        value = word.text.partition("=")[2] if word.raw.startswith("--") else word.text
+        if word.before and (shared or (for_its_value and value not in new)):
+            held += variables_in(word.before)
+    return list(dict.fromkeys(held))
+
+
+def _model_as_written(verdict: Verdict) -> str:
+    """The model that was given with --model, as it stands there."""
+    words = verdict.command.words
+    for piece in verdict.pieces:
+        if piece.source is not None and piece.source.flag == "--model" and not piece.words:
+            last = words[piece.first + len(piece.source.tokens) - 1]
+            if not _crooked(last):
+                return last.raw.partition("=")[2] if piece.source.attached else last.raw
+    return quote(str(verdict.model))
 
 
 def _model_piece(verdict: Verdict) -> int | None:
@@ -149,10 +228,10 @@ def _model_piece(verdict: Verdict) -> int | None:
 
 
 def _joined(text: str, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges with nothing but blanks between them, on one line, as one."""
+    """Ranges with nothing but blanks and continued line ends between them as one."""
     out: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
-        if out and not text[out[-1][1] : start].strip(" \t") and "\n" not in text[out[-1][1] : start]:
+        if out and re.fullmatch(r"(?:[ \t]|\\\r?\n)*", text[out[-1][1] : start]):
             out[-1] = (out[-1][0], end)
         else:
             out.append((start, end))
@@ -175,6 +254,8 @@ def _with_blank(text: str, start: int, end: int) -> tuple[int, int]:
         if cut.endswith("\\"):  # the last line of a continued command: the line before ends it now
             return len(cut.rstrip("\\").rstrip(" \t")), end
         return line_start, min(len(text), line_end + 1)
+    if not before.strip():  # the first of its line: what follows moves to where it stood
+        return start, end + len(after) - len(after.lstrip())
     while start > line_start and text[start - 1] in " \t":
         start -= 1
     return start, end

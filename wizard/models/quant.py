@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from wizard.i18n import _
+
+if TYPE_CHECKING:
+    from wizard.models.info import ModelInfo
 
 # Formats that other engines made and that no vLLM release loads: name, and why.
 FOREIGN_METHODS = {
@@ -266,3 +271,21 @@ _READERS: dict[str, Any] = {
     "torchao": _torchao,
     "gguf": _fixed("gguf", "GGUF", 0.5625, 4),
 }
+
+
+# Methods that read how a checkpoint was quantized from it, and stop where it says nothing; others quantize at the start.
+_OF_A_CHECKPOINT = ("awq", "gptq", "modelopt")
+
+
+def quantization_conflict(info: ModelInfo, method: str) -> str | None:
+    """Why vLLM stops at ``--quantization METHOD`` for a model that is not quantized so; None where it does not."""
+    plain = method.lower().removeprefix("auto_")
+    family = next((f for f in _OF_A_CHECKPOINT if plain == f or plain.startswith(f + "_")), None)
+    if family is None or not info.servable:
+        return None
+    if not info.quantization:
+        return _("--quantization {method} is for checkpoints that were quantized with it, and this model is not quantized").format(method=method)
+    other = next((f for f in _OF_A_CHECKPOINT if info.quantization.startswith(f)), None)
+    if other is None or other == family:
+        return None
+    return _("--quantization {method} is for checkpoints that were quantized with it, and this model is quantized with {other}").format(method=method, other=info.quantization)

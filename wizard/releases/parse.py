@@ -12,7 +12,7 @@ import dataclasses
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -312,7 +312,7 @@ class Argument:
     tokens: tuple[str, ...]  # as written
     written: str  # the flag as written, without "=value"; "" for a positional
     option: Option | None
-    how: str  # see find_option; "positional"
+    how: str  # see find_option; "positional", "opaque"
     values: tuple[str, ...]
     attached: bool = False  # --flag=value
     keys: tuple[str, ...] = ()  # dotted keys after the option
@@ -323,15 +323,19 @@ class Argument:
         return normal_spelling(self.written)
 
 
-def take_apart(argv: Sequence[str], release: Release, without_model: bool = False) -> list[Argument]:
+def take_apart(argv: Sequence[str], release: Release, without_model: bool = False, opaque: Container[int] = ()) -> list[Argument]:
     """Split what follows ``vllm serve`` into options with their values, and positionals; ``without_model``: no word is
-    the model."""
+    the model. At the positions in ``opaque`` stands what the shell makes any number of words of: each is "opaque"."""
     found: list[Argument] = []
     position = 0
     only_positionals = False
     model_seen = without_model or any(token.partition("=")[0] == "--model" for token in argv)
     while position < len(argv):
         token = argv[position]
+        if position in opaque:
+            found.append(Argument((token,), "", None, "opaque", (token,)))
+            position += 1
+            continue
         if only_positionals or not _looks_like_option(token, release):
             found.append(Argument((token,), "", None, "positional", (token,)))
             model_seen = True
@@ -362,10 +366,10 @@ def take_apart(argv: Sequence[str], release: Release, without_model: bool = Fals
             if option is not None:
                 most = _most_values(option, keys)
             else:
-                words = next((i for i in range(end, len(argv)) if _looks_like_option(argv[i], release)), len(argv)) - end
+                words = next((i for i in range(end, len(argv)) if i in opaque or _looks_like_option(argv[i], release)), len(argv)) - end
                 # Before the model, the last of several words may be the model.
                 most = _guess_values(name, keys, words if model_seen else max(0, words - 1), release)
-            while end < len(argv) and len(values) < most and not _looks_like_option(argv[end], release):
+            while end < len(argv) and len(values) < most and end not in opaque and not _looks_like_option(argv[end], release):
                 values.append(argv[end])
                 end += 1
             if keys and not values and end < len(argv):  # a dotted key takes whatever comes next

@@ -121,9 +121,14 @@ class ArgProblem:
     doubtful: bool = False  # taken by the parser, and the server may then not start
 
     @property
+    def counts(self) -> bool:
+        """Whether it is a fault, and no mere note."""
+        return self.kind not in ("ok", "deprecated")
+
+    @property
     def refused(self) -> bool:
         """Whether the parser stops at it."""
-        return self.kind not in ("ok", "deprecated") and not self.accepted
+        return self.counts and not self.accepted
 
 
 @dataclass(frozen=True)

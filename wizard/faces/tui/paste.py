@@ -184,6 +184,7 @@ class PasteDialog(Dialog[Pasted]):
                 "refused": (glyphs.blocked, BAD, _("vLLM {version} refuses it as it stands.")),
                 "stops": (glyphs.blocked, BAD, _("vLLM {version} takes it as it stands, and then does not start.")),
                 "doubtful": (glyphs.attention, WARN, _("vLLM {version} takes it as it stands, and may then not start.")),
+                "flawed": (glyphs.attention, WARN, _("vLLM {version} takes it as it stands, but not all of it is right.")),
                 "starts": (glyphs.done, OK, _("vLLM {version} takes it as it stands.")),
             }[verdict.outcome]
             parts.append((f"\n{mark} " + state.format(version=verdict.release.version), f"bold {style}"))

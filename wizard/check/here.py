@@ -1,0 +1,78 @@
+"""Whether this machine starts a command: its blockers, its driver, its kernels, and Docker itself where it is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from wizard import releases
+from wizard.i18n import _, clause
+from wizard.releases.types import ArgProblem, Release
+
+from .container import wants_nvidia
+from .extract import Command
+
+if TYPE_CHECKING:
+    from wizard.facts import Machine
+
+
+def problems(command: Command, release: Release, machine: Machine) -> list[ArgProblem]:
+    """What of the machine keeps a command from starting; nothing for one that another machine may run."""
+    # A manifest of Kubernetes is run by a cluster's own runtime.
+    found = [(_("this machine"), text) for text in _blockers(command, machine)] if command.kind != "kubernetes" else []
+    if command.image is not None:
+        found += [(command.image, text) for text in _of_image(command, machine)]
+    elif command.kind in ("argv", "shell"):
+        found += [("vLLM " + release.version, text) for text in _native(release, machine)]
+    return [ArgProblem(flag, "conflict", clause(text), accepted=True, stops=True) for flag, text in found]
+
+
+def _blockers(command: Command, machine: Machine) -> Iterator[str]:
+    """What the machine itself says that nothing can be served for."""
+    from wizard.facts import Severity
+    from wizard.plan.windows import READY
+
+    for problem in machine.problems:
+        spared = problem.code.startswith("gpu_") and not wants_nvidia(command.image)
+        if problem.severity is Severity.BLOCKER and problem.code != READY and not spared:
+            yield problem.title
+
+
+def _native(release: Release, machine: Machine) -> list[str]:
+    """What the plan holds against a local environment with this release: the driver for its CUDA, and its kernels."""
+    from wizard.plan import runtime
+
+    device = runtime.device_of(machine)
+    gpus = [g for g in machine.gpu.gpus if g.vendor.value == device]
+    if device != "nvidia":
+        return []
+    driver = machine.gpu.driver_version.value
+    needs = runtime.Needs(device, "local", driver, None, any(g.is_consumer for g in gpus), True, None, None, frozenset())
+    image, objection = runtime.image_and_objection(release, needs)
+    found = [objection.text] if objection is not None else []
+    for capability in sorted({g.compute_capability.value for g in gpus if g.compute_capability.value}):
+        fine, why = releases.runs_on(image, capability) if image is not None else (True, "")
+        found += [] if fine else [why]
+    return found
+
+
+def _of_image(command: Command, machine: Machine) -> list[str]:
+    from wizard.facts import Vendor
+    from wizard.plan.runtime import docker_objection
+
+    image = releases.image_of(str(command.image))
+    nvidia = [g for g in machine.gpu.gpus if g.vendor is Vendor.NVIDIA]
+    found: list[str] = []
+    if command.kind in ("compose", "docker"):
+        against = docker_objection(machine, "nvidia" if image is not None and nvidia else "cpu")
+        found += [against] if against is not None else []
+    if image is not None and nvidia:
+        need = releases.driver_needed(image)
+        driver = machine.gpu.driver_version.value
+        if need is not None and driver:
+            fine, why = need.accepts(driver, any(g.is_consumer for g in nvidia))
+            found += [] if fine else [why]
+        for capability in sorted({g.compute_capability.value for g in nvidia if g.compute_capability.value}):
+            fine, why = releases.runs_on(image, capability)
+            found += [] if fine else [why]
+    return found

@@ -1,0 +1,26 @@
+"""How the sizes of a batch have to go together: vLLM compares them before it loads anything."""
+
+from __future__ import annotations
+
+from wizard.i18n import _
+
+
+def batch_conflict(max_num_batched_tokens: int | None, max_num_seqs: int | None) -> str | None:
+    """Why vLLM stops at these two, both given explicitly; None where it does not.
+
+    Every running sequence takes at least one token of a step, so a step must have room for all of them.
+    """
+    if max_num_batched_tokens is None or max_num_seqs is None or max_num_batched_tokens >= max_num_seqs:
+        return None
+    return _(
+        "a step of {tokens} tokens has no room for {sequences} sequences: max-num-batched-tokens must be at least max-num-seqs"
+    ).format(tokens=max_num_batched_tokens, sequences=max_num_seqs)
+
+
+def length_conflict(max_num_batched_tokens: int | None, max_model_len: int | None) -> str | None:
+    """Why vLLM stops at these two without chunked prefill, where a step takes a whole prompt; None where it does not."""
+    if max_num_batched_tokens is None or max_model_len is None or max_num_batched_tokens >= max_model_len:
+        return None
+    return _(
+        "without chunked prefill a step takes a whole prompt: max-num-batched-tokens {tokens} must be at least the context of {context}"
+    ).format(tokens=max_num_batched_tokens, context=max_model_len)
