@@ -617,6 +617,7 @@ def _requests(trial: _Trial, request: FitRequest, start: FitRequest, aim: Aim, p
     held = _one_figure(result)
     if aim.seqs is None:
         if result.concurrency is None or not result.fits or room >= (result.max_num_seqs or 256):
+            # As computed with: of a step with fewer tokens, vLLM takes down its own default.
             picks[key] = Pick(key, str(result.max_num_seqs or 256), _("vLLM's default; more only wait for their turn"))
             return request
         seqs = max(4, min(MOST_AT_ONCE, 4 * max(1, room)))
@@ -638,5 +639,7 @@ def _requests(trial: _Trial, request: FitRequest, start: FitRequest, aim: Aim, p
         fewer = next((n for n in (seqs, *FEWER) if n <= seqs and trial.fit(replace(request, max_num_seqs=n)).fits), None)
         if fewer is not None and fewer < seqs:
             seqs, reason = fewer, _("more would need memory of their own at the start, and the context would no longer fit")
+    if request.max_num_batched_tokens and seqs > request.max_num_batched_tokens:
+        seqs, reason = request.max_num_batched_tokens, _("a step of {tokens} tokens has room for no more").format(tokens=request.max_num_batched_tokens)
     picks[key] = Pick(key, str(seqs), reason)
     return replace(request, max_num_seqs=seqs)

@@ -27,6 +27,7 @@ from wizard.plan.choose_model import (
     candidates,
     choices,
     default_intent,
+    not_quantized_so,
     recipe_for,
     unsupported,
 )
@@ -37,6 +38,7 @@ from wizard.plan.sizing import OPTION_KEYS, QUESTION_KEYS, Bed, Sized, size, usa
 from wizard.plan.wsl import plan_wsl
 from wizard.plan_types import Choice, MovePlanHint, Notice, Plan, own_environment
 from wizard.program import words_on
+from wizard.releases.batches import batch_conflict
 from wizard.session import Session, Value, expand
 from wizard.steps import CLUSTER_KEYS, HERE, QUESTIONS, unknown_gpus
 
@@ -653,6 +655,7 @@ def _sizes(
         if key in sized.values and key not in extra:
             draft.settle(key, *sized.values[key], "detected")
     _check_layout(draft, info, bed, sized)
+    _check_quantization(draft, info, extra)
     length = int(sized.request.max_model_len or 0)
     if info.max_model_len and length > info.max_model_len and "max_model_len" in chosen:
         draft.block(
@@ -661,6 +664,13 @@ def _sizes(
                 longest=info.max_model_len, asked=length
             ),
             _("Take at most {longest}.").format(longest=info.max_model_len),
+        )
+    unlike = batch_conflict(sized.request.max_num_batched_tokens, sized.request.max_num_seqs)
+    if unlike is not None:
+        draft.block(
+            "batch_conflict",
+            _("vLLM does not start with so few tokens in a step (max_num_batched_tokens) and so many requests at once (max_num_seqs)."),
+            sentences(sentence(unlike), _("Change one of them, or leave one out: it then follows the other.")),
         )
     kv_types = releases.load(bed.release).kv_cache_dtypes or ("auto",)
     capability = sized.request.compute_capability
@@ -683,6 +693,18 @@ def _sizes(
         if kind in info.modalities and info.task == "generate":
             spare = _("few: vLLM keeps memory free for as many as one request may bring")
             draft.decide(dest, media_limit(intent, kind), spare if asked is None else _("for this purpose"))
+
+
+def _check_quantization(draft: Draft, info: ModelInfo, extra: Mapping[str, Value]) -> None:
+    """A way to read weights that these weights are not stored in; what quantizes while it loads is another thing."""
+    method = str(extra.get("quantization") or "").strip()
+    wrong = not_quantized_so(info, method) if "hf_overrides" not in extra else ""
+    if wrong:
+        draft.block(
+            "not_quantized_so",
+            _("vLLM does not start with quantization={method} and this model.").format(method=method),
+            sentences(sentence(wrong), _("Leave quantization out, or name a variant of the model that is quantized so.")),
+        )
 
 
 def _check_layout(draft: Draft, info: ModelInfo, bed: Bed, sized: Sized) -> None:

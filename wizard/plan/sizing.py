@@ -13,11 +13,13 @@ from wizard.fit_choose import LEAST_LENGTH as LEAST_LENGTH
 from wizard.fit_choose import round_length as round_length
 from wizard.fit_choose import spread
 from wizard.fit_layout import ALL_OPTIONS, layout_of
+from wizard.fit_profile import default_batch
 from wizard.fit_settings import apply_values
 from wizard.fit_types import FitRequest, FitResult
 from wizard.i18n import _
 from wizard.models.info import ModelInfo
 from wizard.plan.intents import Intent, media_limit
+from wizard.releases.batches import batch_conflict
 from wizard.session import Value
 
 GIB = 1 << 30
@@ -140,6 +142,9 @@ def size(
     """
     proposed, why = utilization(bed)
     base = _request(info, bed, intent, chosen, extra, given or {}, proposed)
+    step = _step_for(info, base) if "max_num_batched_tokens" not in extra else None
+    if step is not None:
+        base = replace(base, max_num_batched_tokens=step)
     first = bed.gpus[0] if bed.gpus else None
     card = GpuMemory(bed.total_bytes, bed.free_bytes, base.gpu_name, base.compute_capability)
     fixed = {key for key in (*QUESTION_KEYS, *OPTION_KEYS) if key in chosen or key in extra}
@@ -159,11 +164,19 @@ def size(
     )
     values: dict[str, tuple[Value, str]] = {p.key: (_typed(p.key, p.value), p.reason) for p in choice.picks}
     values["gpu_memory_utilization"] = (proposed, why)
+    if step is not None:
+        values["max_num_batched_tokens"] = (step, _("a step must have room for a token of each request"))
     request, result = choice.request, choice.result
     if request.cpu:
         request, result = _cpu_cache(info, bed, request, result, values)
     used = layout_of(request).gpus
     return Sized(values, request, result, tuple(g.index for g in bed.gpus[:used]))
+
+
+def _step_for(info: ModelInfo, base: FitRequest) -> int | None:
+    """The tokens of a step where those that would be taken are fewer than the requests that the user asked for."""
+    usual = default_batch(base, base.max_model_len or info.max_model_len).tokens
+    return base.max_num_seqs if batch_conflict(usual, base.max_num_seqs) is not None else None
 
 
 def _cpu_cache(

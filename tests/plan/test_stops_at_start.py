@@ -1,0 +1,60 @@
+"""Answers that vLLM stops at when it starts: the plan sees them before anything is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.plan.conftest import session_of
+from wizard.plan import plan
+from wizard.plan_types import Plan
+
+DESKTOP = "wsl2-rtx4090-desktop"
+
+
+def codes(made: Plan) -> set[str]:
+    return {b.code for b in made.blockers}
+
+
+def value_of(made: Plan, flag: str) -> int:
+    return int(made.argv[made.argv.index(flag) + 1])
+
+
+@pytest.mark.parametrize("tokens", [4, 1])
+def test_requests_at_once_follow_the_tokens_of_a_step(tokens: int) -> None:
+    made = plan(session_of(DESKTOP, max_num_batched_tokens=str(tokens)))
+    assert value_of(made, "--max-num-seqs") == tokens
+    assert not made.blockers
+    assert str(tokens) in made.reason("max_num_seqs")
+
+
+@pytest.mark.parametrize("machine", [DESKTOP, "native-4x-h200"])
+def test_the_tokens_of_a_step_follow_the_requests_at_once(machine: str) -> None:
+    made = plan(session_of(machine, max_num_seqs=9000))
+    assert value_of(made, "--max-num-batched-tokens") >= 9000
+    assert "batch_conflict" not in codes(made)
+
+
+def test_both_given_and_unlike_stand_in_the_way() -> None:
+    made = plan(session_of(DESKTOP, max_num_batched_tokens="4", max_num_seqs=9))
+    told = next(b for b in made.blockers if b.code == "batch_conflict")
+    assert "max_num_batched_tokens" in told.title and "max_num_seqs" in told.title
+    assert "batch_conflict" not in codes(plan(session_of(DESKTOP, max_num_batched_tokens="9", max_num_seqs=9)))
+
+
+@pytest.mark.parametrize("method", ["awq", "gptq", "compressed-tensors"])
+def test_a_method_that_only_reads_what_is_stored_so_stands_in_the_way(method: str) -> None:
+    made = plan(session_of(DESKTOP, quantization=method))
+    assert made.model is not None
+    assert made.model.quantization is None
+    assert "not_quantized_so" in codes(made)
+
+
+@pytest.mark.parametrize("method", ["fp8", "bitsandbytes", "mxfp8", "experts_int8"])
+def test_what_quantizes_while_it_loads_stays(method: str) -> None:
+    assert "not_quantized_so" not in codes(plan(session_of(DESKTOP, quantization=method)))
+
+
+def test_a_model_that_is_stored_so_may_be_called_so() -> None:
+    made = plan(session_of(DESKTOP, model="Qwen/Qwen3-8B-AWQ", quantization="awq"))
+    assert made.model is not None
+    assert "not_quantized_so" not in codes(made)
