@@ -26,7 +26,7 @@ from wizard.fit_layout import (
     tp_problem,
 )
 from wizard.fit_store import Calibrations
-from wizard.fit_types import CPU_PROCESS_BYTES, Calibration, FitRequest, FitResult, WayOut
+from wizard.fit_types import CPU_PROCESS_BYTES, Calibration, FitRequest, FitResult, WayOut, share_words
 from wizard.i18n import _, ngettext
 from wizard.models.info import ModelInfo
 from wizard.models.words import quant_words
@@ -198,7 +198,7 @@ def _candidates(
         # A smaller share than there is room for was asked for, maybe by a command that somebody pasted.
         hit = at_some_length(replace(request, gpu_memory_utilization=usual))
         if hit is not None:
-            text = _("utilization {share:.2f} instead of {asked:.2f}").format(share=usual, asked=result.utilization)
+            text = _("utilization {share:.2f} instead of {asked}").format(share=usual, asked=share_words(result.utilization))
             yield 0.4, _with_length("utilization", text, {"gpu_memory_utilization": f"{usual:.2f}"}, hit[1], asked)
     if free is not None and result.budget_bytes > free and request.kv_cache_memory_bytes is None:
         share, _why = choose_utilization(request.gpu_total_bytes, free, result.utilization, wsl=request.wsl)
@@ -569,7 +569,7 @@ def _length(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick]
     length, reason = target, _("as asked")
     if request.max_model_len is None:
         result = trial.fit(replace(request, max_model_len=target, max_num_seqs=request.max_num_seqs or aim.seqs))
-        if result.fits or result.max_model_len_that_fits is None:
+        if result.fits or result.max_model_len_that_fits is None or round_length(result.max_model_len_that_fits) >= target:
             if longest is None:
                 reason = _("enough for this purpose; the model's own maximum is not known")
             elif target == longest:

@@ -13,7 +13,7 @@ from wizard import columns
 from wizard.counts import number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.fit_settings import apply_settings, share_of
-from wizard.fit_types import CPU_PROCESS_BYTES, LINE_NAMES, Calibration, FitRequest, FitResult, Interval
+from wizard.fit_types import CPU_PROCESS_BYTES, LINE_NAMES, Calibration, FitRequest, FitResult, Interval, share_words, surely_too_large
 from wizard.i18n import _, labelled, sentence, sentences
 
 if TYPE_CHECKING:
@@ -444,8 +444,8 @@ def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration
     """The answer for people, at most 79 columns where figures allow."""
     card = request.gpu_name or _("GPU")
     split = request.tensor_parallel_size * request.pipeline_parallel_size * request.data_parallel_size
-    head = _("{model} on {n} x {gpu} ({total:.1f} GiB), vLLM {release}, utilization {u:.2f} ({why})")
-    out = columns.wrap(head.format(model=info.repo_id or info.source, n=split, gpu=card, total=request.gpu_total_bytes / GIB, release=request.release, u=result.utilization, why=result.utilization_reason), 79)
+    head = _("{model} on {n} x {gpu} ({total:.1f} GiB), vLLM {release}, utilization {u} ({why})")
+    out = columns.wrap(head.format(model=info.repo_id or info.source, n=split, gpu=card, total=request.gpu_total_bytes / GIB, release=request.release, u=share_words(result.utilization), why=result.utilization_reason), 79)
     out.append("")
     for line in result.lines:
         out.append(f"  {LETTERS.get(line.key, '?')} {columns.pad(_(LINE_NAMES.get(line.key, line.key)), 18)}{line.bytes / GIB:>8.2f} GiB  ")
@@ -466,6 +466,8 @@ def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration
         out.append(_("Whether it fits is not known."))
     elif not result.certain:
         out.append(_("Not certain."))
+    elif not surely_too_large(result):
+        out.append(_("It is not sure that the model fits."))
     else:
         out.append(_("It does not fit."))
     for problem in result.problems:

@@ -58,3 +58,20 @@ def test_a_model_that_is_stored_so_may_be_called_so() -> None:
     made = plan(session_of(DESKTOP, model="Qwen/Qwen3-8B-AWQ", quantization="awq"))
     assert made.model is not None
     assert "not_quantized_so" not in codes(made)
+
+
+@pytest.mark.parametrize(("key", "value"), [("max_model_len", 262144), ("gpu_memory_utilization", 0.999)])
+def test_what_cannot_fit_is_said_to_not_fit(key: str, value: float) -> None:
+    made = plan(session_of(DESKTOP, **{key: value}))
+    told = next(b for b in made.blockers if b.code == "does_not_fit")
+    assert told.title == "The model does not fit."
+    assert "surely fit" not in made.reason("max_model_len")
+    assert "1.00" not in told.detail
+
+
+def test_what_may_fit_is_said_to_be_unsure() -> None:
+    sure = plan(session_of(DESKTOP)).fit
+    assert sure is not None
+    between = int(sure.kv_cache_tokens.low + sure.kv_cache_tokens.best) // 2
+    told = next(b for b in plan(session_of(DESKTOP, max_model_len=between, kv_cache_dtype="auto")).blockers)
+    assert told.title == "It is not sure that the model fits."
