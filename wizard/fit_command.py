@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard import columns
-from wizard.counts import number_above_zero, whole_number
+from wizard.counts import LONGEST, is_longest, number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.fit_settings import apply_settings, share_of
 from wizard.fit_types import CPU_PROCESS_BYTES, LINE_NAMES, Calibration, FitRequest, FitResult, Interval, share_words, surely_too_large
@@ -70,6 +70,10 @@ def run(args: argparse.Namespace) -> int:
         request = _spread(info, request, calibrations, notes)
     calibration = calibrations.find(request, info.repo_id or info.source) if calibrations is not None else None
     result = fit(info, request, calibration)
+    if is_longest(args.max_model_len) and result.max_model_len_that_fits and request.max_model_len is None:
+        request = replace(request, max_model_len=result.max_model_len_that_fits)
+        result = fit(info, request, calibration)
+        notes.append(_("max model len {answer}: vLLM takes the longest context that fits; {n} tokens surely do").format(answer=args.max_model_len, n=request.max_model_len))
     if not result.fits:
         from wizard.fit_choose import ways_out
 
@@ -189,7 +193,10 @@ def _check_options(args: argparse.Namespace) -> None:
 
     release = releases.load(_release(args.release))
     given = [(f"--kv-cache-dtype {args.kv_cache_dtype}", "kv_cache_dtype", args.kv_cache_dtype)]
-    if args.max_model_len:
+    if is_longest(args.max_model_len):
+        if refused("max_model_len", LONGEST, release) is not None:
+            raise BadInput(labelled(f"--max-model-len {args.max_model_len}", _("It came with vLLM 0.14.0. Without it, the model's own length is computed with.")))
+    elif args.max_model_len:
         given.append((f"--max-model-len {args.max_model_len}", "max_model_len", args.max_model_len))
     for setting in args.set:
         name, _sep, value = setting.partition("=")
@@ -247,7 +254,7 @@ def _request(args: argparse.Namespace, machine: Machine | None, notes: list[str]
     request = FitRequest(
         release=_release(args.release), gpu_total_bytes=total, gpu_free_bytes=free, gpu_name=name, compute_capability=cc, gpus=max(gpus, (args.tp or 1) * args.pp),
         tensor_parallel_size=args.tp or 1, pipeline_parallel_size=args.pp, gpu_memory_utilization=args.gpu_memory_utilization, kv_cache_dtype=args.kv_cache_dtype,
-        max_model_len=parse_count("--max-model-len", args.max_model_len) if args.max_model_len else None, wsl=wsl, cpu=cpu, nvlink=nvlink,
+        max_model_len=parse_count("--max-model-len", args.max_model_len) if args.max_model_len and not is_longest(args.max_model_len) else None, wsl=wsl, cpu=cpu, nvlink=nvlink,
         cpu_flags=machine.cpu.known_flags if machine is not None else None,
     )  # fmt: skip
     return apply_settings(request, args.set, notes)

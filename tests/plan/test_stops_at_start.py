@@ -75,3 +75,21 @@ def test_what_may_fit_is_said_to_be_unsure() -> None:
     between = int(sure.kv_cache_tokens.low + sure.kv_cache_tokens.best) // 2
     told = next(b for b in plan(session_of(DESKTOP, max_model_len=between, kv_cache_dtype="auto")).blockers)
     assert told.title == "It is not sure that the model fits."
+
+
+@pytest.mark.parametrize(
+    ("machine", "dtype", "release", "warned"),
+    [
+        ("native-t4", "fp8", "0.32.0", True),
+        ("native-t4", "nvfp4", "0.32.0", True),
+        ("wsl2-2x-rtx3090", "fp8", "0.32.0", False),
+        ("wsl2-2x-rtx3090", "fp8_per_token_head", "0.32.0", True),
+        (DESKTOP, "nvfp4", "0.32.0", False),
+        (DESKTOP, "nvfp4_4over6", "0.32.0", True),
+        (DESKTOP, "fp8", "0.32.0", False),
+        ("native-t4", "fp8", "0.11.0", False),
+    ],
+)
+def test_a_cache_type_that_the_card_cannot_have_is_warned_of(machine: str, dtype: str, release: str, warned: bool) -> None:
+    made = plan(session_of(machine, kv_cache_dtype=dtype, release=release))
+    assert ("kv_cache_unsupported" in {w.code for w in made.warnings}) is warned

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from wizard import releases
+from wizard.counts import LONGEST
 from wizard.facts import MountKind, Severity
 from wizard.fit import ways_out
 from wizard.fit_layout import layout_of, over_gpus, smaller_tp, tp_problem
 from wizard.fit_types import CPU_PROCESS_BYTES, FitResult, WayOut, surely_too_large
-from wizard.i18n import _, clauses, labelled, sentence, sentences
-from wizard.models.info import ModelInfo
+from wizard.i18n import _, clauses, labelled, listed, sentence, sentences
+from wizard.models.info import LayerKind, ModelInfo
 from wizard.models.move_place import own_name, place_in, typical_rate
 from wizard.outputs.quoting import bash_line, slug
 from wizard.plan import runtime as rt
@@ -24,6 +25,7 @@ from wizard.plan.arguments import LORA_RANKS, Arguments, build, lora_rank, memor
 from wizard.plan.choose_model import (
     SLOW,
     Candidate,
+    cache_objection,
     candidates,
     choices,
     default_intent,
@@ -40,7 +42,7 @@ from wizard.plan_types import Choice, MovePlanHint, Notice, Plan, own_environmen
 from wizard.program import words_on
 from wizard.releases.batches import batch_conflict
 from wizard.session import Session, Value, expand
-from wizard.steps import CLUSTER_KEYS, HERE, QUESTIONS, unknown_gpus
+from wizard.steps import CLUSTER_KEYS, HERE, OVER_NODES, QUESTIONS, unknown_gpus
 
 if TYPE_CHECKING:
     from wizard.recipes import Recipe, Variant
@@ -646,7 +648,10 @@ def _sizes(
     plain = size(info, bed, intent, adapters, others, given) if answered else sized
     for key in QUESTION_KEYS:
         proposed, reason = (plain if key in chosen else sized).values[key]
-        if key in chosen:
+        if chosen.get(key) == LONGEST and key == "max_model_len":
+            length, reason = sized.values[key]
+            draft.settle(key, length, labelled(_("chosen by you ({answer})").format(answer=LONGEST), reason), "detected")
+        elif key in chosen:
             layer = draft.session.answers.get(key)
             draft.decide_value(key, chosen[key], proposed, reason, layer[1].value if layer else "default")
         else:
@@ -674,14 +679,21 @@ def _sizes(
         )
     kv_types = releases.load(bed.release).kv_cache_dtypes or ("auto",)
     capability = sized.request.compute_capability
+    latent = any(layer.kind is LayerKind.MLA for layer in info.kv_layers)
+    against = {t: cache_objection(t, bed.release, bed.device, capability, latent=latent) for t in kv_types}
+    asked = sized.request.kv_cache_dtype
+    if against.get(asked):
+        draft.warn(
+            "kv_cache_unsupported",
+            _("vLLM may not start with kv_cache_dtype={name} on this GPU.").format(name=asked),
+            sentences(sentence(against[asked]), _("Leave it at auto: the model's own type.")),
+        )
     draft.choices["kv_cache_dtype"] = tuple(
         Choice(
             t,
             t,
             "",
-            _("this GPU has no {name} KV cache").format(name=t)
-            if t.startswith("fp8") and capability and not _ada(capability)
-            else "",
+            against[t] or (_("this GPU has no {name} KV cache").format(name=t) if t.startswith("fp8") and capability and not _ada(capability) else ""),
             t == "auto",
         )
         for t in kv_types
@@ -833,6 +845,9 @@ def _folder(draft: Draft) -> None:
 
 def _where(draft: Draft) -> None:
     """Where it runs, if the user said so: what follows from it is decided beside this plan, over all machines."""
+    unread = nodes_unread(draft.session, _run_on(draft))
+    if unread is not None:
+        draft.warnings.append(unread)
     for key in CLUSTER_KEYS:
         question = QUESTIONS[key]
         proposed = question.default
@@ -844,6 +859,15 @@ def _where(draft: Draft) -> None:
         given = draft.answered(key)
         if given is not None and given[0] != proposed:
             draft.decide(key, proposed, _("unless something else is asked for"), accept=accept)
+
+
+def nodes_unread(session: Session, way: str) -> Notice | None:
+    """That the file with the nodes is not looked at, where one is given and ``way`` needs none."""
+    given = session.answers.get("nodes_file")
+    if given is None or not given[0] or way in OVER_NODES:
+        return None
+    why = _("The file is only looked at with {ways}.").format(ways=listed(f"run_on={w}" for w in OVER_NODES))
+    return Notice("nodes_unread", Severity.WARNING, _("The answer “{key}” is not used.").format(key="nodes_file"), why)
 
 
 def _secrets_wanted(draft: Draft, info: ModelInfo) -> tuple[str, ...]:

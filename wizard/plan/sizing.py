@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from wizard import releases
+from wizard.counts import LONGEST
 from wizard.facts import Gpu, Machine, Vendor
 from wizard.fit import Aim, Calibrations, GpuMemory, choose, choose_utilization, fit
 from wizard.fit_choose import LEAST_LENGTH as LEAST_LENGTH
@@ -116,7 +117,9 @@ def aim_of(info: ModelInfo, intent: Intent, chosen: Mapping[str, Value]) -> Aim:
     """What the purpose (or the user's own length) asks for."""
     longest = info.max_model_len or intent.length or 8192
     length = min(longest, intent.length) if intent.length else longest
-    if "max_model_len" in chosen:
+    if chosen.get("max_model_len") == LONGEST:
+        length = longest
+    elif "max_model_len" in chosen:
         length = _int(chosen["max_model_len"], 8192)
     return Aim(
         length,
