@@ -27,7 +27,7 @@ from wizard.fit_layout import (
 )
 from wizard.fit_store import Calibrations
 from wizard.fit_types import CPU_PROCESS_BYTES, Calibration, FitRequest, FitResult, WayOut, share_words
-from wizard.i18n import _, ngettext
+from wizard.i18n import _, clauses, ngettext
 from wizard.models.info import ModelInfo
 from wizard.models.words import quant_words
 
@@ -589,11 +589,10 @@ def _length(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick]
             if length < LEAST_LENGTH:
                 length, reason = min(target, LEAST_LENGTH), _("the least that is of use; see what stands in the way")
             if spared is not None:
-                reason += "; " + _("your own GPU memory utilization of {asked:g} leaves less room than {spared:.2f} would").format(
-                    asked=request.gpu_memory_utilization, spared=spared
-                )
+                words = _("your own GPU memory utilization of {asked:g} leaves less room than {spared:.2f} would")
+                reason = clauses((reason, words.format(asked=request.gpu_memory_utilization, spared=spared)))
         if result.calibrated:
-            reason += "; " + _("computed with what was measured on this machine")
+            reason = clauses((reason, _("computed with what was measured on this machine")))
     picks["max_model_len"] = Pick("max_model_len", str(length), reason)
     return replace(request, max_model_len=length)
 

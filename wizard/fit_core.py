@@ -19,7 +19,7 @@ from wizard.fit_kv import Pool, element_size, plan_pool, state_size, wide_states
 from wizard.fit_profile import Batch, Profile
 from wizard.fit_types import CPU_PROCESS_BYTES, Calibration, FitRequest, FitResult, Interval, Line, share_words
 from wizard.fit_weights import Stage
-from wizard.i18n import _, language
+from wizard.i18n import _, clauses, language
 from wizard.models import arch as arch_reader
 from wizard.models import weights as weight_rules
 from wizard.models.arch import Arch
@@ -480,7 +480,7 @@ def _lines(
     if profile is not None and profile.dominated_by == "vision":
         peak = _("peak of vLLM's profiling run: the image encoder with the largest input")
     if side.measured:
-        peak += "; " + _("measured on this machine")
+        peak = clauses((peak, _("measured on this machine")))
     lines.append(Line("activation", side.activation, peak, profile.source if profile is not None else ""))
     lines.append(Line("non_torch", outside, _("CUDA context, kernels and communication buffers"), outside_source))
     lines.append(Line("cuda_graph", graphs, _("CUDA graphs, estimated by vLLM and taken from the pool"), graphs_source))

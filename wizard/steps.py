@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wizard.counts import LONGEST, is_longest, parse_count
 from wizard.errors import BadInput
 from wizard.facts import Severity
-from wizard.i18n import N_, _, ngettext, sentence, sentences
+from wizard.i18n import N_, _, listed, ngettext, sentence, sentences
 from wizard.plan_types import Choice, Plan
 from wizard.session import SECRET_KEYS, Layer, Session, Value, expand, is_repo_id, looks_like_path
 
@@ -881,7 +881,7 @@ def value_words(question: Question, plan: Plan, value: Value | None) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, tuple):
-        return ", ".join(labels.get(str(v), str(v)) for v in value)
+        return listed(labels.get(str(v), str(v)) for v in value)
     plain = f"{value:g}" if isinstance(value, float) else str(value)
     return labels.get(str(value)) or (f"{plain} {_(question.unit)}" if question.unit else plain)
 

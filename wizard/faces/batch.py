@@ -551,7 +551,7 @@ def record(args: argparse.Namespace) -> int:
 
     if inputs.is_recorded(args):
         raise BadInput(_("record looks at this machine; leave --machine out."))
-    folder = Path(inputs.out_folder(args.dir))
+    folder = Path(inputs.out_folder(args.dir, is_option=False))
     made = record_machine(folder)
     if args.json:
         print_json(

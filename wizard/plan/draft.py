@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from wizard.counts import LONGEST, is_longest
 from wizard.facts import Machine, Severity
-from wizard.i18n import _
+from wizard.i18n import _, listed
 from wizard.plan_types import Choice, Decision, FlagRow, Notice, Step
 from wizard.session import Session, Value
 from wizard.steps import QUESTIONS
@@ -207,4 +207,4 @@ def _kind_name(key: str) -> str:
 def _show(value: Value) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
-    return ", ".join(value) if isinstance(value, tuple) else str(value)
+    return listed(value) if isinstance(value, tuple) else str(value)
