@@ -13,7 +13,16 @@ from wizard import columns
 from wizard.counts import LONGEST, is_longest, number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.fit_settings import apply_settings, share_of
-from wizard.fit_types import CPU_PROCESS_BYTES, LINE_NAMES, Calibration, FitRequest, FitResult, Interval, share_words, surely_too_large
+from wizard.fit_types import (
+    CPU_PROCESS_BYTES,
+    LINE_NAMES,
+    Calibration,
+    FitRequest,
+    FitResult,
+    Interval,
+    share_words,
+    surely_too_large,
+)
 from wizard.i18n import _, labelled, sentence, sentences
 
 if TYPE_CHECKING:
@@ -43,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tp", type=whole_number(1, 1024), metavar="N", help=_("tensor parallel size (default: what fits)"))
     parser.add_argument("--pp", type=whole_number(1, 1024), default=1, metavar="N", help=_("pipeline parallel size"))
     parser.add_argument("--gpu-memory-utilization", type=share_of, metavar="U", help=_("share of the GPU's memory that vLLM may use"))
-    parser.add_argument("--max-model-len", metavar="L", help=_("context length, such as 32768 or 32k"))
+    parser.add_argument("--max-model-len", metavar="L", help=_("context length, such as 32768 or 32k; auto: the longest that fits"))
     parser.add_argument("--kv-cache-dtype", default="auto", metavar="T", help=_("type of the KV cache: auto, fp8 ..."))
     parser.add_argument("--set", action="append", default=[], metavar="FLAG=VALUE", help=_("any other option of vllm serve; may be repeated"))
     parser.add_argument("--wsl", action="store_true", help=_("on WSL2: the Windows desktop shares the GPU"))

@@ -17,7 +17,15 @@ from wizard import fit_profile, fit_weights
 from wizard.fit_constants import GIB, LATENT_SINCE, MIB, constant, version_key
 from wizard.fit_kv import Pool, element_size, plan_pool, state_size, wide_states
 from wizard.fit_profile import Batch, Profile
-from wizard.fit_types import CPU_PROCESS_BYTES, Calibration, FitRequest, FitResult, Interval, Line, share_words
+from wizard.fit_types import (
+    CPU_PROCESS_BYTES,
+    Calibration,
+    FitRequest,
+    FitResult,
+    Interval,
+    Line,
+    share_words,
+)
 from wizard.fit_weights import Stage
 from wizard.i18n import _, clauses, language
 from wizard.models import arch as arch_reader

@@ -37,7 +37,8 @@ def test_the_tokens_of_a_step_follow_the_requests_at_once(machine: str) -> None:
 def test_both_given_and_unlike_stand_in_the_way() -> None:
     made = plan(session_of(DESKTOP, max_num_batched_tokens="4", max_num_seqs=9))
     told = next(b for b in made.blockers if b.code == "batch_conflict")
-    assert "max_num_batched_tokens" in told.title and "max_num_seqs" in told.title
+    assert "max_num_batched_tokens" in told.title
+    assert "max_num_seqs" in told.title
     assert "batch_conflict" not in codes(plan(session_of(DESKTOP, max_num_batched_tokens="9", max_num_seqs=9)))
 
 

@@ -681,12 +681,12 @@ def _sizes(
     capability = sized.request.compute_capability
     latent = any(layer.kind is LayerKind.MLA for layer in info.kv_layers)
     against = {t: cache_objection(t, bed.release, bed.device, capability, latent=latent) for t in kv_types}
-    asked = sized.request.kv_cache_dtype
-    if against.get(asked):
+    cache = sized.request.kv_cache_dtype
+    if against.get(cache):
         draft.warn(
             "kv_cache_unsupported",
-            _("vLLM may not start with kv_cache_dtype={name} on this GPU.").format(name=asked),
-            sentences(sentence(against[asked]), _("Leave it at auto: the model's own type.")),
+            _("vLLM may not start with kv_cache_dtype={name} on this GPU.").format(name=cache),
+            sentences(sentence(against[cache]), _("Leave it at auto: the model's own type.")),
         )
     draft.choices["kv_cache_dtype"] = tuple(
         Choice(
