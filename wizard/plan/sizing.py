@@ -225,8 +225,12 @@ def quick(info: ModelInfo, bed: Bed, intent: Intent) -> tuple[bool, int, FitResu
     target = aim.length or LEAST_LENGTH
     if result.fits:
         return result.certain, target, result
-    length = min(target, round_length(result.max_model_len_that_fits or 0))
-    return result.certain and length >= min(LEAST_LENGTH, target), length, result
+    length, least = min(target, round_length(result.max_model_len_that_fits or 0)), min(LEAST_LENGTH, target)
+    if length < least:
+        # What is said of it is said of the least that is of use, as a plan would.
+        request = replace(request, max_model_len=least)
+        result = fit(info, request, bed.measured.find(request, info.repo_id or info.source))
+    return result.certain and length >= least, length, result
 
 
 def with_help(info: ModelInfo, bed: Bed, intent: Intent) -> Sized | None:
