@@ -215,7 +215,7 @@ def test_a_folder_that_describes_no_model_is_named(
         ("served_model_name=-x", "may not begin with “-”"),
         ("intent=embedding", "Qwen/Qwen3-8B cannot be set up for that; it can be for: chat"),
         ("intent=nonsense", "Must be one of: chat"),
-        ("max_model_len=-1", "“-1” is below 0"),
+        ("max_model_len=-2", "“-2” is below 0"),
         ("max_model_len=1.5", "“1.5” is not a whole number"),
     ],
 )

@@ -105,3 +105,12 @@ def test_what_the_program_keeps_goes_where_it_is_told(tmp_path: Path, monkeypatc
     assert program.state_folder() == tmp_path / "own"
     assert apply.state_folder() == tmp_path / "own" / "writes"
     assert record.state_folder() == tmp_path / "own" / "servers"
+
+
+def test_a_sentence_leaves_a_name_as_it_is_written() -> None:
+    from wizard.i18n import sentence
+
+    for name in ("vllm/vllm-openai:v0.33.0", "max_num_seqs", "--tp", "fp8", "vllm", "vLLM", "ghcr.io/x:1"):
+        assert sentence(f"{name} has no kernels") == f"{name} has no kernels."
+    assert sentence("note: this") == "Note: this."
+    assert sentence("one server") == "One server."

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+LONGEST = "auto"  # a context length that is worked out: the longest that fits. vLLM also writes it as -1.
+
+
+def is_longest(text: object) -> bool:
+    """Whether a context length is the word for the longest that fits."""
+    return str(text).strip().lower() in (LONGEST, "-1")
+
+
 def parse_count(key: str, raw: str) -> int:
     """A whole number; ``32k`` is 32000 and ``32K`` is 32768, as vLLM's own parser reads them."""
     match = re.fullmatch(r"(\d{1,18})([kKmMgG]?)", raw.strip().replace("_", ""))

@@ -26,8 +26,8 @@ from wizard.fit_layout import (
     tp_problem,
 )
 from wizard.fit_store import Calibrations
-from wizard.fit_types import CPU_PROCESS_BYTES, Calibration, FitRequest, FitResult, WayOut
-from wizard.i18n import _, ngettext
+from wizard.fit_types import CPU_PROCESS_BYTES, Calibration, FitRequest, FitResult, WayOut, share_words
+from wizard.i18n import _, clauses, ngettext
 from wizard.models.info import ModelInfo
 from wizard.models.words import quant_words
 
@@ -198,7 +198,7 @@ def _candidates(
         # A smaller share than there is room for was asked for, maybe by a command that somebody pasted.
         hit = at_some_length(replace(request, gpu_memory_utilization=usual))
         if hit is not None:
-            text = _("utilization {share:.2f} instead of {asked:.2f}").format(share=usual, asked=result.utilization)
+            text = _("utilization {share:.2f} instead of {asked}").format(share=usual, asked=share_words(result.utilization))
             yield 0.4, _with_length("utilization", text, {"gpu_memory_utilization": f"{usual:.2f}"}, hit[1], asked)
     if free is not None and result.budget_bytes > free and request.kv_cache_memory_bytes is None:
         share, _why = choose_utilization(request.gpu_total_bytes, free, result.utilization, wsl=request.wsl)
@@ -569,7 +569,7 @@ def _length(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick]
     length, reason = target, _("as asked")
     if request.max_model_len is None:
         result = trial.fit(replace(request, max_model_len=target, max_num_seqs=request.max_num_seqs or aim.seqs))
-        if result.fits or result.max_model_len_that_fits is None:
+        if result.fits or result.max_model_len_that_fits is None or round_length(result.max_model_len_that_fits) >= target:
             if longest is None:
                 reason = _("enough for this purpose; the model's own maximum is not known")
             elif target == longest:
@@ -589,11 +589,10 @@ def _length(trial: _Trial, request: FitRequest, aim: Aim, picks: dict[str, Pick]
             if length < LEAST_LENGTH:
                 length, reason = min(target, LEAST_LENGTH), _("the least that is of use; see what stands in the way")
             if spared is not None:
-                reason += "; " + _("your own GPU memory utilization of {asked:g} leaves less room than {spared:.2f} would").format(
-                    asked=request.gpu_memory_utilization, spared=spared
-                )
+                words = _("your own GPU memory utilization of {asked:g} leaves less room than {spared:.2f} would")
+                reason = clauses((reason, words.format(asked=request.gpu_memory_utilization, spared=spared)))
         if result.calibrated:
-            reason += "; " + _("computed with what was measured on this machine")
+            reason = clauses((reason, _("computed with what was measured on this machine")))
     picks["max_model_len"] = Pick("max_model_len", str(length), reason)
     return replace(request, max_model_len=length)
 
@@ -617,6 +616,7 @@ def _requests(trial: _Trial, request: FitRequest, start: FitRequest, aim: Aim, p
     held = _one_figure(result)
     if aim.seqs is None:
         if result.concurrency is None or not result.fits or room >= (result.max_num_seqs or 256):
+            # As computed with: of a step with fewer tokens, vLLM takes down its own default.
             picks[key] = Pick(key, str(result.max_num_seqs or 256), _("vLLM's default; more only wait for their turn"))
             return request
         seqs = max(4, min(MOST_AT_ONCE, 4 * max(1, room)))
@@ -638,5 +638,7 @@ def _requests(trial: _Trial, request: FitRequest, start: FitRequest, aim: Aim, p
         fewer = next((n for n in (seqs, *FEWER) if n <= seqs and trial.fit(replace(request, max_num_seqs=n)).fits), None)
         if fewer is not None and fewer < seqs:
             seqs, reason = fewer, _("more would need memory of their own at the start, and the context would no longer fit")
+    if request.max_num_batched_tokens and seqs > request.max_num_batched_tokens:
+        seqs, reason = request.max_num_batched_tokens, _("a step of {tokens} tokens has room for no more").format(tokens=request.max_num_batched_tokens)
     picks[key] = Pick(key, str(seqs), reason)
     return replace(request, max_num_seqs=seqs)

@@ -10,10 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard import columns
-from wizard.counts import number_above_zero, whole_number
+from wizard.counts import LONGEST, is_longest, number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
 from wizard.fit_settings import apply_settings, share_of
-from wizard.fit_types import CPU_PROCESS_BYTES, LINE_NAMES, Calibration, FitRequest, FitResult, Interval
+from wizard.fit_types import (
+    CPU_PROCESS_BYTES,
+    LINE_NAMES,
+    Calibration,
+    FitRequest,
+    FitResult,
+    Interval,
+    share_words,
+    surely_too_large,
+)
 from wizard.i18n import _, labelled, sentence, sentences
 
 if TYPE_CHECKING:
@@ -43,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tp", type=whole_number(1, 1024), metavar="N", help=_("tensor parallel size (default: what fits)"))
     parser.add_argument("--pp", type=whole_number(1, 1024), default=1, metavar="N", help=_("pipeline parallel size"))
     parser.add_argument("--gpu-memory-utilization", type=share_of, metavar="U", help=_("share of the GPU's memory that vLLM may use"))
-    parser.add_argument("--max-model-len", metavar="L", help=_("context length, such as 32768 or 32k"))
+    parser.add_argument("--max-model-len", metavar="L", help=_("context length, such as 32768 or 32k; auto: the longest that fits"))
     parser.add_argument("--kv-cache-dtype", default="auto", metavar="T", help=_("type of the KV cache: auto, fp8 ..."))
     parser.add_argument("--set", action="append", default=[], metavar="FLAG=VALUE", help=_("any other option of vllm serve; may be repeated"))
     parser.add_argument("--wsl", action="store_true", help=_("on WSL2: the Windows desktop shares the GPU"))
@@ -70,6 +79,10 @@ def run(args: argparse.Namespace) -> int:
         request = _spread(info, request, calibrations, notes)
     calibration = calibrations.find(request, info.repo_id or info.source) if calibrations is not None else None
     result = fit(info, request, calibration)
+    if is_longest(args.max_model_len) and result.max_model_len_that_fits and request.max_model_len is None:
+        request = replace(request, max_model_len=result.max_model_len_that_fits)
+        result = fit(info, request, calibration)
+        notes.append(_("max model len {answer}: vLLM takes the longest context that fits; {n} tokens surely do").format(answer=args.max_model_len, n=request.max_model_len))
     if not result.fits:
         from wizard.fit_choose import ways_out
 
@@ -189,7 +202,10 @@ def _check_options(args: argparse.Namespace) -> None:
 
     release = releases.load(_release(args.release))
     given = [(f"--kv-cache-dtype {args.kv_cache_dtype}", "kv_cache_dtype", args.kv_cache_dtype)]
-    if args.max_model_len:
+    if is_longest(args.max_model_len):
+        if refused("max_model_len", LONGEST, release) is not None:
+            raise BadInput(labelled(f"--max-model-len {args.max_model_len}", _("It came with vLLM 0.14.0. Without it, the model's own length is computed with.")))
+    elif args.max_model_len:
         given.append((f"--max-model-len {args.max_model_len}", "max_model_len", args.max_model_len))
     for setting in args.set:
         name, _sep, value = setting.partition("=")
@@ -247,7 +263,7 @@ def _request(args: argparse.Namespace, machine: Machine | None, notes: list[str]
     request = FitRequest(
         release=_release(args.release), gpu_total_bytes=total, gpu_free_bytes=free, gpu_name=name, compute_capability=cc, gpus=max(gpus, (args.tp or 1) * args.pp),
         tensor_parallel_size=args.tp or 1, pipeline_parallel_size=args.pp, gpu_memory_utilization=args.gpu_memory_utilization, kv_cache_dtype=args.kv_cache_dtype,
-        max_model_len=parse_count("--max-model-len", args.max_model_len) if args.max_model_len else None, wsl=wsl, cpu=cpu, nvlink=nvlink,
+        max_model_len=parse_count("--max-model-len", args.max_model_len) if args.max_model_len and not is_longest(args.max_model_len) else None, wsl=wsl, cpu=cpu, nvlink=nvlink,
         cpu_flags=machine.cpu.known_flags if machine is not None else None,
     )  # fmt: skip
     return apply_settings(request, args.set, notes)
@@ -444,8 +460,8 @@ def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration
     """The answer for people, at most 79 columns where figures allow."""
     card = request.gpu_name or _("GPU")
     split = request.tensor_parallel_size * request.pipeline_parallel_size * request.data_parallel_size
-    head = _("{model} on {n} x {gpu} ({total:.1f} GiB), vLLM {release}, utilization {u:.2f} ({why})")
-    out = columns.wrap(head.format(model=info.repo_id or info.source, n=split, gpu=card, total=request.gpu_total_bytes / GIB, release=request.release, u=result.utilization, why=result.utilization_reason), 79)
+    head = _("{model} on {n} x {gpu} ({total:.1f} GiB), vLLM {release}, utilization {u} ({why})")
+    out = columns.wrap(head.format(model=info.repo_id or info.source, n=split, gpu=card, total=request.gpu_total_bytes / GIB, release=request.release, u=share_words(result.utilization), why=result.utilization_reason), 79)
     out.append("")
     for line in result.lines:
         out.append(f"  {LETTERS.get(line.key, '?')} {columns.pad(_(LINE_NAMES.get(line.key, line.key)), 18)}{line.bytes / GIB:>8.2f} GiB  ")
@@ -466,6 +482,8 @@ def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration
         out.append(_("Whether it fits is not known."))
     elif not result.certain:
         out.append(_("Not certain."))
+    elif not surely_too_large(result):
+        out.append(_("It is not sure that the model fits."))
     else:
         out.append(_("It does not fit."))
     for problem in result.problems:

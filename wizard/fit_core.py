@@ -17,9 +17,17 @@ from wizard import fit_profile, fit_weights
 from wizard.fit_constants import GIB, LATENT_SINCE, MIB, constant, version_key
 from wizard.fit_kv import Pool, element_size, plan_pool, state_size, wide_states
 from wizard.fit_profile import Batch, Profile
-from wizard.fit_types import CPU_PROCESS_BYTES, Calibration, FitRequest, FitResult, Interval, Line
+from wizard.fit_types import (
+    CPU_PROCESS_BYTES,
+    Calibration,
+    FitRequest,
+    FitResult,
+    Interval,
+    Line,
+    share_words,
+)
 from wizard.fit_weights import Stage
-from wizard.i18n import _, language
+from wizard.i18n import _, clauses, language
 from wizard.models import arch as arch_reader
 from wizard.models import weights as weight_rules
 from wizard.models.arch import Arch
@@ -267,7 +275,10 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None, 
     fixed = _fixed_pool(request, notes)
     if fixed is not None:
         _check_fixed(request, fixed, side.used, problems)
-        best, margin = fixed, 0
+        best = fixed
+    at_best = best + margin > 0 and not _surely_over(request, budget, fixed, side.used - margin)
+    if fixed is not None:
+        margin = 0
     pool_bytes = Interval(max(0, best), max(0, best - margin), max(0, best + margin))
     if not weights_known and fixed is None:
         pool_bytes = Interval(0, 0, 0)  # what is left beside something of no known size
@@ -288,6 +299,7 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None, 
         need = pool.blocks_for(max_len)
         fits_best = fits_best and need <= pool.blocks(pool_bytes.best)
         fits_low = fits_low and need <= pool.blocks(pool_bytes.low)
+        at_best = at_best and need <= pool.blocks(pool_bytes.high)
     if info.task == "generate" or keeps_cache:
         # What is not free is of no use to the weights either, however much of the card is asked for.
         room = budget if request.gpu_free_bytes is None else min(budget, request.gpu_free_bytes)
@@ -298,15 +310,18 @@ def _fit(info: ModelInfo, request: FitRequest, calibration: Calibration | None, 
                 )
             )
         elif not fits_low and not problems and max_len:
-            problems.append(_("a context of {n} tokens does not surely fit: {longest} do").format(n=max_len, longest=longest or 0))
+            text = _("a context of {n} tokens does not surely fit: {longest} do")
+            if not at_best:
+                text = _("a context of {n} tokens does not fit: there is room for {most} at best, and surely for {longest}")
+            problems.append(text.format(n=max_len, longest=longest or 0, most=int(tokens.high)))
     if not certain:
         fits_low = False
     if not info.servable:
-        fits_low = fits_best = False
+        fits_low = fits_best = at_best = False
         problems += [issue.message for issue in info.issues if issue.fatal][:3]
     lines = _lines(info, request, batch, side, model, outside, outside_source, graphs, graphs_source, lora, int(pool_bytes.best))
     return FitResult(
-        fits=fits_low, fits_best=fits_best, certain=certain, utilization=utilization, utilization_reason=utilization_reason, budget_bytes=budget,
+        fits=fits_low, fits_best=fits_best, fits_at_best=at_best, certain=certain, utilization=utilization, utilization_reason=utilization_reason, budget_bytes=budget,
         weights_bytes=side.weights, activation_bytes=side.activation, non_torch_bytes=outside, cuda_graph_bytes=graphs, lora_bytes=lora,
         draft_bytes=request.draft_weight_bytes, kv_cache_bytes=pool_bytes, kv_cache_tokens=tokens, kv_bytes_per_token=per_token, max_model_len=max_len,
         max_model_len_that_fits=longest, concurrency=concurrency, lines=lines, notes=tuple(notes), problems=tuple(problems),
@@ -408,6 +423,14 @@ def _utilization(request: FitRequest) -> tuple[float, str]:
     return float(entry["value"]), _("the default of vLLM {release}").format(release=request.release)
 
 
+def _surely_over(request: FitRequest, budget: int, fixed_pool: int | None, least_used: int) -> bool:
+    """Whether more than the measured free memory is asked for, also if all else needs as little as it may."""
+    if request.gpu_free_bytes is None:
+        return False
+    free = request.gpu_free_bytes + (CPU_PROCESS_BYTES if request.cpu else 0)
+    return (budget if fixed_pool is None else least_used + fixed_pool) > free
+
+
 def _check_free(request: FitRequest, utilization: float, budget: int, problems: list[str], notes: list[str], fixed_pool: bool) -> None:
     free = request.gpu_free_bytes
     if free is None and request.wsl and not request.cpu and request.gpu_total_bytes < LARGE_CARD_BYTES:
@@ -417,10 +440,10 @@ def _check_free(request: FitRequest, utilization: float, budget: int, problems: 
         notes.append(_("free memory was not measured: the whole card is taken as free"))
         return
     if not fixed_pool and budget > free:
-        text = _("utilization {u:.2f} asks for {need:.1f} GiB, but only {free:.1f} of {total:.1f} GiB are free: vLLM would not start")
+        text = _("utilization {u} asks for {need:.1f} GiB, but only {free:.1f} of {total:.1f} GiB are free: vLLM would not start")
         if request.cpu:
-            text = _("utilization {u:.2f} asks for {need:.1f} GiB, but beside vLLM's own processes only {free:.1f} of {total:.1f} GiB of RAM are free: vLLM would not start")
-        problems.append(text.format(u=utilization, need=budget / GIB, free=free / GIB, total=request.gpu_total_bytes / GIB))
+            text = _("utilization {u} asks for {need:.1f} GiB, but beside vLLM's own processes only {free:.1f} of {total:.1f} GiB of RAM are free: vLLM would not start")
+        problems.append(text.format(u=share_words(utilization), need=budget / GIB, free=free / GIB, total=request.gpu_total_bytes / GIB))
 
 
 def _pool(info: ModelInfo, model: _Model, request: FitRequest, batch: Batch, side: _Side, max_len: int | None) -> Pool | None:
@@ -465,7 +488,7 @@ def _lines(
     if profile is not None and profile.dominated_by == "vision":
         peak = _("peak of vLLM's profiling run: the image encoder with the largest input")
     if side.measured:
-        peak += "; " + _("measured on this machine")
+        peak = clauses((peak, _("measured on this machine")))
     lines.append(Line("activation", side.activation, peak, profile.source if profile is not None else ""))
     lines.append(Line("non_torch", outside, _("CUDA context, kernels and communication buffers"), outside_source))
     lines.append(Line("cuda_graph", graphs, _("CUDA graphs, estimated by vLLM and taken from the pool"), graphs_source))

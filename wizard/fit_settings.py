@@ -76,10 +76,10 @@ _SWITCHES = {
 
 
 def _apply_one(key: str, value: str, changes: dict[str, Any]) -> bool:
-    from wizard.counts import parse_count
+    from wizard.counts import is_longest, parse_count
 
     if key in _INTEGERS:
-        if key == "max_model_len" and value.lower() in ("auto", "-1"):
+        if key == "max_model_len" and is_longest(value):
             return True
         changes[_INTEGERS[key]] = parse_count(key, value)
     elif key in _TEXTS:

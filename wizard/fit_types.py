@@ -114,7 +114,12 @@ class WayOut:
 
 def surely_too_large(result: FitResult) -> bool:
     """Whether what does not fit could not fit either if every estimate were at its best."""
-    return result.certain and (result.weights_bytes > result.budget_bytes or result.kv_cache_bytes.high <= 0)
+    return result.certain and not (result.fits or result.fits_at_best)
+
+
+def share_words(share: float) -> str:
+    """A share of memory as it was given, with at least two digits: 0.90, 0.999."""
+    return f"{share:.2f}" if round(share, 2) == share else f"{share:g}"
 
 
 @dataclass(frozen=True)
@@ -144,4 +149,5 @@ class FitResult:
     max_num_seqs: int | None = None  # as computed with
     max_num_batched_tokens: int | None = None
     calibrated: bool = False  # figures measured on this machine went into it
+    fits_at_best: bool = True  # False: it would not fit either if every estimate were at its best
     weights_known: bool = True  # False: no size of the weights is known, so what is left beside them is not either

@@ -171,9 +171,14 @@ def clause(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """``text`` as a sentence of its own: a capital first, a full stop of its script last."""
+    """``text`` as a sentence of its own: a capital first, unless that is a name, and a full stop of its script last."""
     text = stopped(text)
-    return text if text.startswith(("vLLM", "vllm")) else text[:1].upper() + text[1:]
+    return text if _is_name(text.partition(" ")[0]) else text[:1].upper() + text[1:]
+
+
+def _is_name(word: str) -> bool:
+    """Whether a first word is written as it is: a path, an image, an option, a type, vLLM itself."""
+    return word.lower().startswith("vllm") or any(c in "/:_=" or c.isdigit() for c in word.rstrip(":.,"))
 
 
 def stopped(text: str) -> str:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from wizard.counts import parse_count
+from wizard.counts import LONGEST, is_longest, parse_count
 from wizard.errors import BadInput
 from wizard.facts import Severity
-from wizard.i18n import N_, _, ngettext, sentence, sentences
+from wizard.i18n import N_, _, listed, ngettext, sentence, sentences
 from wizard.plan_types import Choice, Plan
 from wizard.session import SECRET_KEYS, Layer, Session, Value, expand, is_repo_id, looks_like_path
 
@@ -67,7 +67,7 @@ class Question:
         """Why ``value`` (of the right type) cannot be taken, or None."""
         if value in ("", ()) or value is None:
             return None if self.optional else _("This may not be left empty.")
-        if self.kind in ("int", "float") and not isinstance(value, bool):
+        if self.kind in ("int", "float") and not isinstance(value, (bool, str)):
             if self.minimum is not None and value < self.minimum:
                 return _("Must be at least {minimum}.").format(minimum=number_text(self.minimum))
             if self.maximum is not None and value > self.maximum:
@@ -195,9 +195,9 @@ def _check_name(plan: Plan, value: str) -> str | None:
     return _("A name may not hold white space.") if any(c.isspace() for c in value) else None
 
 
-def _check_length(plan: Plan, value: int) -> str | None:
+def _check_length(plan: Plan, value: int | str) -> str | None:
     longest = plan.model.max_model_len if plan.model is not None else None
-    if longest and value > longest:
+    if longest and value != LONGEST and int(value) > longest:
         return _("The model's own maximum is {longest} tokens.").format(longest=longest)
     return None
 
@@ -311,7 +311,7 @@ def _spreads(plan: Plan) -> bool:
 
 
 def _over_nodes(plan: Plan) -> bool:
-    return _run_on(plan).startswith("nodes-")
+    return _run_on(plan) in OVER_NODES
 
 
 def _as_replicas(plan: Plan) -> bool:
@@ -349,6 +349,7 @@ RUN_ON: tuple[tuple[str, str, str], ...] = (
     ("kubernetes", N_("Kubernetes"), N_("manifests and chart values")),
 )
 HERE = ("this", "replicas")  # the answers with which it runs on this machine, and is written for its WSL2
+OVER_NODES = ("nodes-native", "nodes-ray")
 CLUSTER_KEYS = ("run_on", "nodes_file", "replicas", "router", "namespace", "storage")
 
 
@@ -440,7 +441,9 @@ _WHERE: tuple[Question, ...] = (
         "replicas",
         N_("How many servers"),
         "int",
-        N_("Copies that share the requests. Left empty: as many as the GPUs hold."),
+        N_(
+            "Copies that share the requests. Left empty: on one machine as many as its GPUs have room for, and two at least; in Kubernetes as many as the listed nodes have room for, or one."
+        ),
         minimum=1,
         maximum=64,
         when=_in_copies,
@@ -550,7 +553,7 @@ FLAGS = Step(
             "max_model_len",
             N_("Longest context (tokens)"),
             "int",
-            N_("Tokens of one request, prompt and answer together. Longer needs more KV cache."),
+            N_("Tokens of one request, prompt and answer together. Longer needs more KV cache. auto: the longest that surely fits."),
             check=_check_length,
             minimum=1,
         ),
@@ -834,6 +837,10 @@ def parse_value(question: Question, text: str, name: str | None = None) -> Value
         if low in ("false", "no", "n", "0", "off"):
             return False
         raise BadInput(_("{key}: “{text}” is not yes or no.").format(key=called, text=text))
+    if not raw and question.optional and question.kind in ("int", "float"):
+        return ""
+    if question.key == "max_model_len" and is_longest(raw):
+        return LONGEST
     if question.kind == "int":
         if re.fullmatch(r"-?\d{19,}", raw) and question.maximum is not None:
             raise BadInput(
@@ -857,7 +864,7 @@ def parse_value(question: Question, text: str, name: str | None = None) -> Value
     if question.kind == "list":
         return tuple(x.strip() for x in raw.split(",") if x.strip())
     if question.kind == "multi":
-        return tuple(x.strip() for x in raw.replace(";", ",").split(",") if x.strip())
+        return tuple(dict.fromkeys(x.strip() for x in raw.replace(";", ",").split(",") if x.strip()))
     return raw
 
 
@@ -874,7 +881,7 @@ def value_words(question: Question, plan: Plan, value: Value | None) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, tuple):
-        return ", ".join(labels.get(str(v), str(v)) for v in value)
+        return listed(labels.get(str(v), str(v)) for v in value)
     plain = f"{value:g}" if isinstance(value, float) else str(value)
     return labels.get(str(value)) or (f"{plain} {_(question.unit)}" if question.unit else plain)
 

@@ -219,3 +219,14 @@ async def test_after_an_answer_that_cannot_be_enter_does_not_promise_to_write(tm
         assert isinstance(view, ReviewView)
         assert not view.written
         assert view.enter_label(app.walk.plan) == "Cannot be written"
+
+
+def test_without_a_gpu_the_ways_speak_of_the_processor(capsys: pytest.CaptureFixture[str]) -> None:
+    from wizard.cli import run
+
+    machine = str(Path(__file__).parents[1] / "machines" / "cpu-only-laptop")
+    assert run(["cluster", "plan", "--machine", machine]) == 0
+    out = capsys.readouterr().out
+    assert "GPUs: 1" not in out
+    assert "1 GPU;" not in out
+    assert "GiB of RAM for the KV cache" in " ".join(out.split())

@@ -62,9 +62,9 @@ class Scripted(Lines):
         self.asked: list[str] = []
         self.offered: list[list[str]] = []  # what each step showed
 
-    def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str:
+    def choose(self, label: str, options: Sequence[Option], default: str, key: str, typed: prompts.Check | None = None) -> str:
         if label != CHANGE:
-            return super().choose(label, options, default, key)
+            return super().choose(label, options, default, key, typed)
         self.offered.append([o.title for o in options])
         wanted = {name.partition(" (")[0] for name, left in self.answers.items() if left}
         for option in options:
@@ -394,7 +394,7 @@ def test_a_step_that_an_answer_opens_before_is_shown_next(
     out = " ".join(capfd.readouterr().out.split())
     flags, where = out.index(": Flags"), out.index(": Where it runs")
     assert flags < where < out.index(": Access")
-    assert "opens a step that lies before that one. It comes now" in out
+    assert "Your answer adds a step before that one: it comes now." in out
 
 
 def test_the_memory_of_windows_is_asked_before_what_follows_from_it(walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -441,3 +441,45 @@ def test_a_limit_is_written_in_full() -> None:
 
     assert [number_text(x) for x in (1 << 20, 0.05, 1.0)] == ["1048576", "0.05", "1"]
     assert _range_text(1, 1 << 20) == "1 to 1048576"
+
+
+# -- what the answers bring about -----------------------------------------------------------------------------------
+
+
+def told(capfd: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capfd.readouterr().out.split())
+
+
+def test_a_length_that_does_not_fit_is_said_at_once(walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    desktop = str(MACHINES / "wsl2-rtx4090-desktop")
+    walk(desktop, tmp_path / "walk", {"max_model_len": ["40k"], "Which step?": []})
+    out = told(capfd)
+    at = out.index("This stands in the way: - The model does not fit.")
+    assert at < out.index("The command so far")
+    assert "Ways out:" in out[at : at + 400]
+
+
+def test_what_each_way_costs_stands_below_where_that_is_said(walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    walk(str(MACHINES / "wsl2-2x-rtx3090"), tmp_path / "walk", {})
+    out = told(capfd)
+    at = out.index("What each way costs stands below.")
+    assert "Several machines, through Ray Not possible: no nodes are listed" in out[at:]
+
+
+def test_a_model_is_typed_instead_of_its_number_and_the_list_is_read_once(walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    walk(NATIVE, tmp_path / "walk", {"model": ["/nope", "/nope2", "nonsense", "Qwen/Qwen3-VL-8B-Instruct-FP8"]})
+    out = told(capfd)
+    assert out.count("another: a path or a repository id") == 1
+    assert out.count("There is no model at /nope") == 2
+    assert "serve Qwen/Qwen3-VL-8B-Instruct-FP8" in out
+
+
+def test_what_was_given_on_the_command_line_is_not_offered_again(walk: Walk, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for _again in range(2):
+        _code, script = walk(NATIVE, tmp_path / "walk", {})
+        assert "Go on from them?" not in script.asked
+    walk(NATIVE, tmp_path / "walk", {"max_model_len": ["4k"]})
+    capfd.readouterr()
+    _code, script = walk(NATIVE, tmp_path / "walk", {})
+    assert "Go on from them?" in script.asked
+    assert "Longest context (tokens)." in told(capfd).partition("Go on")[0]

@@ -371,3 +371,12 @@ def test_on_a_cpu_fit_and_plan_leave_the_same_ram_to_vllms_own_processes(capsys:
     assert lines["processes"] == pytest.approx(3.5)
     assert lines["held_by_others"] == pytest.approx(15.3 - 9.8, abs=0.1)
     assert "other programs hold 5.5 GiB of RAM" in next(d["reason"] for d in plan["decisions"] if d["key"] == "gpu_memory_utilization")
+
+
+@pytest.mark.parametrize(("length", "said"), [("262144", "It does not fit."), ("16384", "It fits, also at the pessimistic end.")])
+def test_it_says_of_a_length_what_the_plan_says(length: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    where = str(Path(__file__).parent.parent / "machines" / "wsl2-rtx4090-desktop")
+    assert run(["fit", "--machine", where, "--model", "Qwen/Qwen3-VL-8B-Instruct", "--max-model-len", length]) == 0
+    out = capsys.readouterr().out
+    assert said in out
+    assert "does not surely fit" not in out

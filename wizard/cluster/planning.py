@@ -31,7 +31,7 @@ from wizard.models.move_scan import split_gguf_stem
 from wizard.outputs.command import BASE_START_SECONDS, SLOW_READ_RATES, start_seconds
 from wizard.outputs.quoting import slug
 from wizard.outputs.reach import reach_of
-from wizard.plan import entry_of
+from wizard.plan import entry_of, nodes_unread
 from wizard.plan import plan as make_plan
 from wizard.plan.access import access_choices
 from wizard.plan.runtime import device_of, docker_objection
@@ -111,6 +111,8 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
         blockers.append(Notice(WAY_IMPOSSIBLE, Severity.BLOCKER, _("{way} cannot be done.").format(way=way.title), way.reason))
     blockers += [b for b in entry.plan.blockers if b not in blockers]
     # What WSL2 of this machine is like is nothing to the pods of a cluster.
+    unread = nodes_unread(given, chosen) if given.answers.get("run_on") is not None else None
+    warnings += [unread] if unread is not None else []
     warnings += [w for w in entry.plan.warnings if w not in warnings and not (chosen == KUBERNETES and w.code.startswith("wsl"))]
     warnings += _more_warnings(chosen, entry, inventory.settings)
     warnings += _stand_in_home(chosen, nodes, entry.plan, inventory.settings)

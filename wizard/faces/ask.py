@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput, WizardError
 from wizard.faces import inputs, resume, writing
-from wizard.faces.prompts import InputEnded, Option, Prompter, prompter, say
+from wizard.faces.prompts import Check, InputEnded, Option, Prompter, prompter, say
 from wizard.faces.tui.walk import Walk, same
-from wizard.i18n import _, bracketed, clause, labelled, ngettext
+from wizard.i18n import _, bracketed, clause, labelled, listed, ngettext
 from wizard.plan.after import MOVE_MODEL
 from wizard.session import Answers, Layer, Value, expand, look_at_model, model_named
-from wizard.steps import QUESTIONS, Question, Step, parse_value, set_answer, value_words
+from wizard.steps import QUESTIONS, WHERE, Question, Step, parse_value, set_answer, value_words
 
 if TYPE_CHECKING:
     from wizard.apply import Change
@@ -88,7 +88,7 @@ class _Walk:
         before, self.count = self.count, len(steps)
         at, last = steps.index(step_id), self.walk.step_id
         if last in self.walk.visited and last in steps and steps.index(last) > at:
-            say(writing.wrapped(_("What you answered opens a step that lies before that one. It comes now; with it there are {count}.").format(count=len(steps))))
+            say(writing.wrapped(_("Your answer adds a step before that one: it comes now. There are {count} steps now.").format(count=len(steps))))
         elif before and before != len(steps):
             say(writing.wrapped(_("With what you answered there are {count} steps now instead of {before}.").format(count=len(steps), before=before)))
         else:
@@ -108,12 +108,15 @@ class _Walk:
         saved, wrong = resume.load(self.kept)
         if wrong:
             say(writing.wrapped(wrong))
-        if saved is None or not saved.answers:
+        if saved is None:
+            return {}
+        answers = {k: v for k, v in saved.answers.items() if k != "out_dir" or given.out is None}
+        if not answers:
             return {}
         say(
             writing.wrapped(
                 _("There are answers of an earlier walk ({when}): {keys}.").format(
-                    when=saved.when or "?", keys=", ".join(sorted(saved.answers))
+                    when=saved.when or "?", keys=listed(_(QUESTIONS[k].label) if k in QUESTIONS else k for k in sorted(answers))
                 )
             )
         )
@@ -121,7 +124,7 @@ class _Walk:
             say(writing.wrapped(resume.not_kept(saved.secrets)))
         go_on = self.ask.confirm(_("Go on from them?"), True, "")
         say()
-        return saved.answers if go_on else {}
+        return answers if go_on else {}
 
     def _look(self, saved: Mapping[str, Value]) -> None:
         """Probe the machine, telling each answer as it comes, and make the first plan."""
@@ -159,6 +162,8 @@ class _Walk:
         self._head(step)
         if step_id == "machine":
             self._tell_machine()
+        elif step_id == WHERE.id:
+            self._tell_ways()
         for question in self.walk.questions(step):
             if question.kind == "model":
                 self._question(question)
@@ -169,7 +174,9 @@ class _Walk:
             say(writing.wrapped(wrong))
 
     def _keepable(self) -> dict[str, Value]:
-        return dict(self.walk.answers.flat())
+        """What was answered; what the command line says is said there again, or not meant any more."""
+        given = self.walk.answers.layer(Layer.CLI)
+        return {k: v for k, v in self.walk.answers.flat().items() if k not in given or k in self.walk.answers.user}
 
     def _head(self, step: Step) -> None:
         steps = self.walk.steps()
@@ -262,6 +269,8 @@ class _Walk:
         current = question.current(self.plan)
         label = bracketed(_(question.label), question.unit) if question.unit else _(question.label)
         self._explain(question)
+        if question.key == "run_on" and self.walk.step_id != WHERE.id:
+            self._tell_ways()
         options = self._options(question)
         value: Value
         if question.kind == "bool":
@@ -315,7 +324,16 @@ class _Walk:
         current = self.plan.value(key)
         if same(value, current) or (current is None and value in ("", (), False)):
             return
+        before = self.plan
         self.walk.answer(key, value)
+        self._tell_blocked(before)
+
+    def _tell_blocked(self, before: Plan) -> None:
+        """What an answer brought into the way, with its ways out: to be put right at once, not at the review."""
+        new = [b for b in self.plan.blockers if b not in before.blockers]
+        if new:
+            say(_("This stands in the way:"))
+            say(writing.notices(new).rstrip())
 
     def _checker(self, question: Question, shown: str) -> Any:
         def check(typed: str) -> str | None:
@@ -341,15 +359,15 @@ class _Walk:
             for c in question.choices(self.plan)
         ]
 
-    def _choose(self, label: str, options: list[Option], shown: str, key: str) -> str:
+    def _choose(self, label: str, options: list[Option], shown: str, key: str, typed: Check | None = None) -> str:
         """One of ``options``; a long list is shown in full only when that is asked for."""
         first = options
         if len(options) > SHOWN + 2:
             last = [o for o in options[SHOWN:] if o.value in (_OTHER, shown)]
             more = Option(_MORE, _("show all {n}").format(n=len(options)))
             first = [*options[:SHOWN], *last, more]
-        picked = self.ask.choose(label, first, shown, key)
-        return self.ask.choose(label, options, shown, key) if picked == _MORE else picked
+        picked = self.ask.choose(label, first, shown, key, typed)
+        return self.ask.choose(label, options, shown, key, typed) if picked == _MORE else picked
 
     def _ask_secret(self, question: Question) -> None:
         say(writing.wrapped(_(question.help), "  "))
@@ -375,25 +393,38 @@ class _Walk:
             if shown not in values:
                 options.insert(0, Option(shown, shown))
             options.append(Option(_OTHER, _("another: a path or a repository id")))
-            source = self._choose(_(question.label), options, shown, question.key)
+            source = self._choose(_(question.label), options, shown, question.key, self._checker(question, shown))
         else:
             source = _OTHER
-        if source == _OTHER:
-            source = self.ask.text(_("Path or repository id"), "", self._checker(question, ""), question.key)
-        if not source:
-            # Enter at the empty field: the review then says that a model is missing.
-            say("  " + _("No model is chosen."))
-            say()
-            return
+        before = self.plan
+        while True:
+            if source == _OTHER:
+                source = self.ask.text(_("Path or repository id"), "", self._checker(question, ""), question.key)
+            if not source:
+                # Enter at the empty field: the review then says that a model is missing.
+                say("  " + _("No model is chosen."))
+                say()
+                return
+            try:
+                self._take_model(source)
+                break
+            except BadInput as error:
+                # Only what was typed is asked for again: the list was read once.
+                say(writing.wrapped(str(error), "  "))
+                source = _OTHER
+        self._tell_fit()
+        self._tell_blocked(before)
+        say()
+
+    def _take_model(self, source: str) -> None:
         if not self.recorded:
             source = inputs.local_source(source)
         source = model_named(source, self.plan.machine)
+        current = QUESTIONS["model"].current(self.plan)
         if current is None or source != str(current):
             assert self.walk.session is not None
             self.walk.use(look_at_model(self.walk.session, self.host, source))
-            self.walk.answer(question.key, source)
-        self._tell_fit()
-        say()
+            self.walk.answer("model", source)
 
     def _any_option(self) -> None:
         """Options of vllm serve that no question is about."""
@@ -426,8 +457,10 @@ class _Walk:
         assert self.walk.session is not None
         key, _sep, value = typed.partition("=")
         session = set_answer(self.walk.session, self.plan, key, value, Layer.USER)
+        before = self.plan
         self.walk.answers = session.answers
         self.walk.use(session)
+        self._tell_blocked(before)
 
     # -- what is told ---------------------------------------------------------------------------------------------
 
@@ -439,6 +472,22 @@ class _Walk:
         else:
             say(_("Nothing stands in the way."))
             say()
+
+    def _tell_ways(self) -> None:
+        """What each way to run it costs."""
+        from wizard.faces.clustering import ways_in_walk
+
+        assert self.walk.session is not None
+        try:
+            ways = ways_in_walk(self.walk.session)
+        except WizardError as error:  # what an answer lacks
+            say(writing.wrapped(str(error), "  "))
+            ways = []
+        for title, paragraphs in ways:
+            say(writing.wrapped(title, "    ", "  "))
+            for words in paragraphs:
+                say(writing.wrapped(words, "      "))
+        say()
 
     def _tell_fit(self) -> None:
         from wizard.faces.batch import fit_rows

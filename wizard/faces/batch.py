@@ -216,7 +216,7 @@ def _facts_text(plan: Plan) -> str:
             ).format(asked=plan.release.asked, nearest=version)
             if plan.runtime == "docker":
                 how = _("Docker image {image}, if there is one").format(image=plan.image_reference)
-        rows.append((_("vLLM"), f"{version}; {how}" if not plan.release.exact else f"{version}, {how}"))
+        rows.append((_("vLLM"), listed((version, how)) if plan.release.exact else clauses((version, how))))
     if plan.fit is not None:
         rows += fit_rows(plan)
     wide = max(columns.width(label) for label, _text in rows) + 2
@@ -551,7 +551,7 @@ def record(args: argparse.Namespace) -> int:
 
     if inputs.is_recorded(args):
         raise BadInput(_("record looks at this machine; leave --machine out."))
-    folder = Path(inputs.out_folder(args.dir))
+    folder = Path(inputs.out_folder(args.dir, is_option=False))
     made = record_machine(folder)
     if args.json:
         print_json(

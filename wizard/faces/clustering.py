@@ -300,7 +300,7 @@ def document(made: ClusterPlan, changes: list[Change] | None, *, written: bool) 
             "copies": made.copies,
             "shared_storage": made.shared_storage,
             "start_s": made.start_s,
-            "ways": [way_json(w) for w in made.ways],
+            "ways": [way_json(w, on_cpu=plan.device == "cpu") for w in made.ways],
             "recommended": made.recommended.key if made.recommended is not None else None,
             "decisions": [batch._decision_json(d) for d in made.decisions],
         },
@@ -320,7 +320,7 @@ def layout_json(made: ClusterPlan) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def way_json(way: Way) -> dict[str, Any]:
+def way_json(way: Way, *, on_cpu: bool = False) -> dict[str, Any]:
     result = way.sized.result if way.sized is not None else None
     return {
         "key": way.key,
@@ -330,7 +330,7 @@ def way_json(way: Way) -> dict[str, Any]:
         "reason": way.reason,
         "needs": list(way.needs),
         "copies": way.copies,
-        "gpus": way.gpus,
+        "gpus": 0 if on_cpu else way.gpus,
         "weights_gib_per_gpu": round(result.weights_bytes / GIB, 2) if result is not None and result.weights_known else None,
         "kv_cache_gib_per_gpu": round(result.kv_cache_bytes.best / GIB, 2) if result is not None and result.weights_known else None,
         "kv_cache_tokens": way.cache_tokens,
@@ -372,7 +372,9 @@ def _facts(made: ClusterPlan) -> str:
     rows.append(
         (
             _("Layout"),
-            _("GPUs: {gpus}; tensor parallel {tensor}, pipeline stages {pipeline}, data parallel {data}").format(
+            _("on the CPU, in RAM")
+            if plan.device == "cpu"
+            else _("GPUs: {gpus}; tensor parallel {tensor}, pipeline stages {pipeline}, data parallel {data}").format(
                 gpus=layout.gpus * made.copies, tensor=layout.tensor, pipeline=layout.pipeline, data=layout.data
             )
             + (listed(("", _("experts spread over all"))) if layout.expert_parallel else ""),
@@ -396,10 +398,12 @@ def _way_words(way: Way, made: ClusterPlan) -> tuple[str, list[str]]:
     head = bracketed(way.title, listed(marks)) if marks else way.title
     if not way.possible:
         return head, [_("Not possible: {why}").format(why=way.reason or "?")]
-    price = [ngettext("{n} GPU", "{n} GPUs", way.gpus).format(n=way.gpus)] if way.gpus else []
+    cpu = made.plan.device == "cpu"
+    price = [_("the CPU")] if cpu else [ngettext("{n} GPU", "{n} GPUs", way.gpus).format(n=way.gpus)] if way.gpus else []
     result = way.sized.result if way.sized is not None else None
     if result is not None and result.weights_known:
-        price.append(_("{gib:.1f} GiB of each left for the KV cache").format(gib=max(0.0, result.kv_cache_bytes.best) / GIB))
+        left = _("{gib:.1f} GiB of RAM for the KV cache") if cpu else _("{gib:.1f} GiB of each left for the KV cache")
+        price.append(left.format(gib=max(0.0, result.kv_cache_bytes.best) / GIB))
     if way.cache_tokens:
         price.append(_("{n:,} tokens in all").format(n=way.cache_tokens))
     traffic = way.sized.traffic_bytes_per_token if way.sized is not None else 0

@@ -94,10 +94,10 @@ def answers_from(args: argparse.Namespace) -> Answers:
     return Answers(file=file, cli=cli, pinned=pinned)
 
 
-def out_folder(text: str) -> str:
-    """The absolute folder that ``--out`` means."""
+def out_folder(text: str, *, is_option: bool = True) -> str:
+    """The absolute folder that ``--out`` means, or (not ``is_option``) the folder that a command is given."""
     if not text or "\0" in text:
-        raise BadInput(_("--out: give the folder to write to."))
+        raise BadInput(_("--out: give the folder to write to.") if is_option else _("Name a folder: an empty text is none."))
     return os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111 - a text, kept as it was given
 
 

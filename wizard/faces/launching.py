@@ -196,7 +196,7 @@ def stopped_words(how: str) -> str:
 
 def _folder(args: argparse.Namespace) -> Path:
     if args.dir is not None:
-        return Path(inputs.out_folder(args.dir))
+        return Path(inputs.out_folder(args.dir, is_option=False))
     here = Path.cwd()
     if (here / "launch.sh").is_file():
         return here

@@ -42,7 +42,9 @@ class Prompter(Protocol):
 
     def secret(self, label: str, check: Check, key: str) -> str: ...
 
-    def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str: ...
+    def choose(self, label: str, options: Sequence[Option], default: str, key: str, typed: Check | None = None) -> str:
+        """``typed`` checks what is typed instead of a number, where that may be an answer too."""
+        ...
 
 
 class InputEnded(BadInput):
@@ -152,18 +154,24 @@ class Lines:
                 return typed
             say(writing.wrapped(wrong, "  "))
 
-    def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str:
+    def choose(self, label: str, options: Sequence[Option], default: str, key: str, typed: Check | None = None) -> str:
         for number, option in enumerate(options, 1):
             title = bracketed(option.title, _("proposed")) if option.value == default else option.title
             off = " - " + _("not possible: {why}").format(why=option.disabled) if option.disabled else ""
             say(writing.wrapped(title + off, "     ", f"  {number}. "))
         at = next((n for n, o in enumerate(options, 1) if o.value == default), 1)
         while True:
-            typed = self._read(f"{_asking(label, f' [{at}]')} ", label, key).strip() or str(at)
-            hit = next((o for o in options if o.value == typed), None)
-            if hit is None and typed.isascii() and typed.isdigit() and 1 <= int(typed[:6]) <= len(options):
-                hit = options[int(typed) - 1]
-            if hit is None:
+            text = self._read(f"{_asking(label, f' [{at}]')} ", label, key).strip() or str(at)
+            hit = next((o for o in options if o.value == text), None)
+            is_number = text.isascii() and text.isdigit()
+            if hit is None and is_number and 1 <= int(text[:6]) <= len(options):
+                hit = options[int(text) - 1]
+            if hit is None and typed is not None and not is_number:
+                wrong = typed(text)
+                if wrong is None:
+                    return text
+                say(writing.wrapped(wrong, "  "))
+            elif hit is None:
                 say("  " + _("Please give a number from 1 to {n}.").format(n=len(options)))
             elif hit.disabled:
                 say(writing.wrapped(hit.disabled, "  "))
@@ -216,7 +224,7 @@ class Questionary:
         question = self._q.password(asked, validate=validate, qmark=mark, style=self._style)
         return str(self._ask(question, label, "")).strip()
 
-    def choose(self, label: str, options: Sequence[Option], default: str, key: str) -> str:
+    def choose(self, label: str, options: Sequence[Option], default: str, key: str, typed: Check | None = None) -> str:
         rows = [self._q.Choice(_row(o), value=o.value, disabled=bool(o.disabled)) for o in options]  # type: ignore[arg-type]  # a text would be shown a second time
         instruction = _("(arrow keys, Enter)")
         mark, asked = _last_line(_asking(label), columns.width(" " + instruction))

@@ -35,4 +35,7 @@ def _part(part: str) -> str:
         found = re.fullmatch(pattern, part)
         if found:
             return told.format(n=found[1])
-    return _("per channel") if part == "per channel" else part
+    return _(_PARTS[part]) if part in _PARTS else part
+
+
+_PARTS = {"per channel": N_("per channel"), "mixed precision": N_("mixed precision")}

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from wizard import releases
+from wizard.counts import LONGEST
 from wizard.facts import MountKind, Severity
 from wizard.fit import ways_out
 from wizard.fit_layout import layout_of, over_gpus, smaller_tp, tp_problem
 from wizard.fit_types import CPU_PROCESS_BYTES, FitResult, WayOut, surely_too_large
-from wizard.i18n import _, clauses, labelled, sentence, sentences
-from wizard.models.info import ModelInfo
+from wizard.i18n import _, clauses, labelled, listed, sentence, sentences
+from wizard.models.info import LayerKind, ModelInfo
 from wizard.models.move_place import own_name, place_in, typical_rate
 from wizard.outputs.quoting import bash_line, slug
 from wizard.plan import runtime as rt
@@ -24,9 +25,11 @@ from wizard.plan.arguments import LORA_RANKS, Arguments, build, lora_rank, memor
 from wizard.plan.choose_model import (
     SLOW,
     Candidate,
+    cache_objection,
     candidates,
     choices,
     default_intent,
+    not_quantized_so,
     recipe_for,
     unsupported,
 )
@@ -37,8 +40,9 @@ from wizard.plan.sizing import OPTION_KEYS, QUESTION_KEYS, Bed, Sized, size, usa
 from wizard.plan.wsl import plan_wsl
 from wizard.plan_types import Choice, MovePlanHint, Notice, Plan, own_environment
 from wizard.program import words_on
+from wizard.releases.batches import batch_conflict
 from wizard.session import Session, Value, expand
-from wizard.steps import CLUSTER_KEYS, HERE, QUESTIONS, unknown_gpus
+from wizard.steps import CLUSTER_KEYS, HERE, OVER_NODES, QUESTIONS, unknown_gpus
 
 if TYPE_CHECKING:
     from wizard.recipes import Recipe, Variant
@@ -644,7 +648,10 @@ def _sizes(
     plain = size(info, bed, intent, adapters, others, given) if answered else sized
     for key in QUESTION_KEYS:
         proposed, reason = (plain if key in chosen else sized).values[key]
-        if key in chosen:
+        if chosen.get(key) == LONGEST and key == "max_model_len":
+            length, reason = sized.values[key]
+            draft.settle(key, length, labelled(_("chosen by you ({answer})").format(answer=LONGEST), reason), "detected")
+        elif key in chosen:
             layer = draft.session.answers.get(key)
             draft.decide_value(key, chosen[key], proposed, reason, layer[1].value if layer else "default")
         else:
@@ -653,6 +660,7 @@ def _sizes(
         if key in sized.values and key not in extra:
             draft.settle(key, *sized.values[key], "detected")
     _check_layout(draft, info, bed, sized)
+    _check_quantization(draft, info, extra)
     length = int(sized.request.max_model_len or 0)
     if info.max_model_len and length > info.max_model_len and "max_model_len" in chosen:
         draft.block(
@@ -662,16 +670,30 @@ def _sizes(
             ),
             _("Take at most {longest}.").format(longest=info.max_model_len),
         )
+    unlike = batch_conflict(sized.request.max_num_batched_tokens, sized.request.max_num_seqs)
+    if unlike is not None:
+        draft.block(
+            "batch_conflict",
+            _("vLLM does not start with so few tokens in a step (max_num_batched_tokens) and so many requests at once (max_num_seqs)."),
+            sentences(sentence(unlike), _("Change one of them, or leave one out: it then follows the other.")),
+        )
     kv_types = releases.load(bed.release).kv_cache_dtypes or ("auto",)
     capability = sized.request.compute_capability
+    latent = any(layer.kind is LayerKind.MLA for layer in info.kv_layers)
+    against = {t: cache_objection(t, bed.release, bed.device, capability, latent=latent) for t in kv_types}
+    cache = sized.request.kv_cache_dtype
+    if against.get(cache):
+        draft.warn(
+            "kv_cache_unsupported",
+            _("vLLM may not start with kv_cache_dtype={name} on this GPU.").format(name=cache),
+            sentences(sentence(against[cache]), _("Leave it at auto: the model's own type.")),
+        )
     draft.choices["kv_cache_dtype"] = tuple(
         Choice(
             t,
             t,
             "",
-            _("this GPU has no {name} KV cache").format(name=t)
-            if t.startswith("fp8") and capability and not _ada(capability)
-            else "",
+            against[t] or (_("this GPU has no {name} KV cache").format(name=t) if t.startswith("fp8") and capability and not _ada(capability) else ""),
             t == "auto",
         )
         for t in kv_types
@@ -683,6 +705,18 @@ def _sizes(
         if kind in info.modalities and info.task == "generate":
             spare = _("few: vLLM keeps memory free for as many as one request may bring")
             draft.decide(dest, media_limit(intent, kind), spare if asked is None else _("for this purpose"))
+
+
+def _check_quantization(draft: Draft, info: ModelInfo, extra: Mapping[str, Value]) -> None:
+    """A way to read weights that these weights are not stored in; what quantizes while it loads is another thing."""
+    method = str(extra.get("quantization") or "").strip()
+    wrong = not_quantized_so(info, method) if "hf_overrides" not in extra else ""
+    if wrong:
+        draft.block(
+            "not_quantized_so",
+            _("vLLM does not start with quantization={method} and this model.").format(method=method),
+            sentences(sentence(wrong), _("Leave quantization out, or name a variant of the model that is quantized so.")),
+        )
 
 
 def _check_layout(draft: Draft, info: ModelInfo, bed: Bed, sized: Sized) -> None:
@@ -811,6 +845,9 @@ def _folder(draft: Draft) -> None:
 
 def _where(draft: Draft) -> None:
     """Where it runs, if the user said so: what follows from it is decided beside this plan, over all machines."""
+    unread = nodes_unread(draft.session, _run_on(draft))
+    if unread is not None:
+        draft.warnings.append(unread)
     for key in CLUSTER_KEYS:
         question = QUESTIONS[key]
         proposed = question.default
@@ -822,6 +859,15 @@ def _where(draft: Draft) -> None:
         given = draft.answered(key)
         if given is not None and given[0] != proposed:
             draft.decide(key, proposed, _("unless something else is asked for"), accept=accept)
+
+
+def nodes_unread(session: Session, way: str) -> Notice | None:
+    """That the file with the nodes is not looked at, where one is given and ``way`` needs none."""
+    given = session.answers.get("nodes_file")
+    if given is None or not given[0] or way in OVER_NODES:
+        return None
+    why = _("The file is only looked at with {ways}.").format(ways=listed(f"run_on={w}" for w in OVER_NODES))
+    return Notice("nodes_unread", Severity.WARNING, _("The answer “{key}” is not used.").format(key="nodes_file"), why)
 
 
 def _secrets_wanted(draft: Draft, info: ModelInfo) -> tuple[str, ...]:

@@ -334,6 +334,9 @@ def _sizes(command: Command, draft: Draft, info: ModelInfo, sized: Sized, device
     command.put("max_model_len", (text("max_model_len"),), why("max_model_len"))
     if info.task in ("generate", "transcribe"):
         command.put("max_num_seqs", (text("max_num_seqs"),), why("max_num_seqs"))
+        if "max_num_batched_tokens" in sized.values:
+            tokens, reason = sized.values["max_num_batched_tokens"]
+            command.put("max_num_batched_tokens", (str(tokens),), reason)
     if text("kv_cache_dtype") != "auto":
         command.put("kv_cache_dtype", (text("kv_cache_dtype"),), why("kv_cache_dtype"))
     if device == "cpu" and CPU_SPACE in sized.values:

@@ -255,6 +255,60 @@ def quantization_objection(method: str | None, device: str, capability: str | No
     )
 
 
+# The least and the most compute capability of KV cache types on NVIDIA GPUs (the attention backends of vLLM 0.32.0:
+# FlashInfer takes fp8 from 8.0 on and nvfp4 on 8.x, 9.x, 10.x and 12.x; Triton alone has the types per token and head).
+CACHE_SINCE = (0, 32)
+CACHE_CAPABILITY: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
+    "bfloat16": ((8, 0), (99, 0)),
+    "fp8": ((8, 0), (99, 0)),
+    "fp8_e4m3": ((8, 0), (99, 0)),
+    "fp8_e5m2": ((8, 0), (99, 0)),
+    "fp8_per_token_head": ((8, 9), (99, 0)),
+    "nvfp4": ((8, 0), (12, 9)),
+    "nvfp4_4over6": ((10, 0), (10, 9)),
+}
+# Latent attention (MLA) has backends of its own: on cards below 9.0 only Triton's, which wants 8.9 for fp8.
+LATENT_FP8 = (8, 9)
+
+
+def cache_objection(dtype: str, release: str, device: str, capability: str | None, *, latent: bool = False) -> str:
+    """Why this GPU cannot have that type of KV cache; an empty text where that is not known."""
+    span = CACHE_CAPABILITY.get(dtype)
+    if device != "nvidia" or span is None or not capability or rt._key(release) < CACHE_SINCE:
+        return ""
+    least, most = span
+    if latent:
+        least = max(least, LATENT_FP8) if dtype.startswith("fp8") else least
+    if least <= rt._key(capability) <= most:
+        return ""
+    if least[0] == most[0]:
+        return _("only GPUs of compute capability {major}.x have {name} for the KV cache; this one has {have}").format(name=dtype, major=least[0], have=capability)
+    wanted = ".".join(map(str, least))
+    return _("{name} for the KV cache needs compute capability {wanted} or newer; this GPU has {have}").format(name=dtype, wanted=wanted, have=capability)
+
+
+# Methods that only read a checkpoint that is quantized so: vLLM looks for their settings in its config.json, then in a
+# file of their own, and stops without them (get_quant_config in vLLM's model_loader/weight_utils.py, 0.8 to 0.32).
+CHECKPOINT_METHODS = frozenset(
+    {
+        "awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "gptq_marlin_24", "gptq_bitblas", "bitblas", "marlin", "hqq", "moe_wna16", "qqq",
+        "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "compressed-tensors", "quark", "auto-round", "petit_nvfp4",
+    }
+)  # fmt: skip
+
+
+def not_quantized_so(info: ModelInfo, method: str) -> str:
+    """Why vLLM stops at this ``--quantization``: the model is not stored so; an empty text where nothing says that."""
+    if method not in CHECKPOINT_METHODS or not info.config or info.quantization is not None:
+        return ""
+    from wizard.models.inspect import from_config
+
+    whole = from_config(info.config, source=info.source).weight_bytes
+    if whole and info.weight_bytes and info.weight_bytes < 0.8 * whole:
+        return ""  # packed after all: its settings may stand in a file of their own
+    return _("this model is not quantized, and {method} only reads weights that are stored so").format(method=method)
+
+
 def choices(found: tuple[Candidate, ...], limit: int = 60) -> tuple[Choice, ...]:
     """The candidates as choices: what lies here first, then what could be downloaded and fits."""
     best = found[0].source if found and (found[0].fits or found[0].offload_gib) else None

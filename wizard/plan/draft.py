@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from wizard.counts import LONGEST, is_longest
 from wizard.facts import Machine, Severity
-from wizard.i18n import _
+from wizard.i18n import _, listed
 from wizard.plan_types import Choice, Decision, FlagRow, Notice, Step
 from wizard.session import Session, Value
+from wizard.steps import QUESTIONS
 
 # The type of an answer where it is not text. Answers come from files and command lines, so they are converted
 # with care; what cannot be converted becomes a blocker that names the key.
@@ -67,6 +69,8 @@ class Draft:
         if given is None:
             return None
         value, layer = given
+        if value == "" and key in QUESTIONS and QUESTIONS[key].optional:
+            return None  # left empty: as if it had not been answered
         converted = convert(key, value)
         if converted is None:
             self.refuse(key, value, _("It must be of the kind: {kind}.").format(kind=_kind_name(key)))
@@ -117,8 +121,6 @@ class Draft:
 
     def _named(self, key: str, value: Value) -> str:
         """A value as the screens call it."""
-        from wizard.steps import QUESTIONS
-
         for choice in self.choices.get(key, ()):
             if choice.value == value and choice.label != value:
                 return _("“{label}”").format(label=choice.label)
@@ -157,6 +159,8 @@ class Draft:
 def convert(key: str, value: Value) -> Value | None:
     """``value`` as the type that ``key`` needs, or None where that is not possible."""
     wanted = _TYPES.get(key, str)
+    if key == "max_model_len" and is_longest(value):
+        return LONGEST
     if wanted is bool:
         if isinstance(value, str):
             return {
@@ -172,7 +176,7 @@ def convert(key: str, value: Value) -> Value | None:
         return value if isinstance(value, bool) else None
     if wanted is tuple:
         if isinstance(value, tuple):
-            return value
+            return tuple(dict.fromkeys(value)) if key == "gpus" else value
         return tuple(x.strip() for x in str(value).split(",") if x.strip())
     if isinstance(value, (bool, tuple)) and wanted is not str:
         return None
@@ -203,4 +207,4 @@ def _kind_name(key: str) -> str:
 def _show(value: Value) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
-    return ", ".join(value) if isinstance(value, tuple) else str(value)
+    return listed(value) if isinstance(value, tuple) else str(value)

@@ -7,17 +7,20 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from wizard import releases
+from wizard.counts import LONGEST
 from wizard.facts import Gpu, Machine, Vendor
 from wizard.fit import Aim, Calibrations, GpuMemory, choose, choose_utilization, fit
 from wizard.fit_choose import LEAST_LENGTH as LEAST_LENGTH
 from wizard.fit_choose import round_length as round_length
 from wizard.fit_choose import spread
 from wizard.fit_layout import ALL_OPTIONS, layout_of
+from wizard.fit_profile import default_batch
 from wizard.fit_settings import apply_values
 from wizard.fit_types import FitRequest, FitResult
 from wizard.i18n import _
 from wizard.models.info import ModelInfo
 from wizard.plan.intents import Intent, media_limit
+from wizard.releases.batches import batch_conflict
 from wizard.session import Value
 
 GIB = 1 << 30
@@ -114,7 +117,9 @@ def aim_of(info: ModelInfo, intent: Intent, chosen: Mapping[str, Value]) -> Aim:
     """What the purpose (or the user's own length) asks for."""
     longest = info.max_model_len or intent.length or 8192
     length = min(longest, intent.length) if intent.length else longest
-    if "max_model_len" in chosen:
+    if chosen.get("max_model_len") == LONGEST:
+        length = longest
+    elif "max_model_len" in chosen:
         length = _int(chosen["max_model_len"], 8192)
     return Aim(
         length,
@@ -140,6 +145,9 @@ def size(
     """
     proposed, why = utilization(bed)
     base = _request(info, bed, intent, chosen, extra, given or {}, proposed)
+    step = _step_for(info, base) if "max_num_batched_tokens" not in extra else None
+    if step is not None:
+        base = replace(base, max_num_batched_tokens=step)
     first = bed.gpus[0] if bed.gpus else None
     card = GpuMemory(bed.total_bytes, bed.free_bytes, base.gpu_name, base.compute_capability)
     fixed = {key for key in (*QUESTION_KEYS, *OPTION_KEYS) if key in chosen or key in extra}
@@ -159,11 +167,19 @@ def size(
     )
     values: dict[str, tuple[Value, str]] = {p.key: (_typed(p.key, p.value), p.reason) for p in choice.picks}
     values["gpu_memory_utilization"] = (proposed, why)
+    if step is not None:
+        values["max_num_batched_tokens"] = (step, _("a step must have room for a token of each request"))
     request, result = choice.request, choice.result
     if request.cpu:
         request, result = _cpu_cache(info, bed, request, result, values)
     used = layout_of(request).gpus
     return Sized(values, request, result, tuple(g.index for g in bed.gpus[:used]))
+
+
+def _step_for(info: ModelInfo, base: FitRequest) -> int | None:
+    """The tokens of a step where those that would be taken are fewer than the requests that the user asked for."""
+    usual = default_batch(base, base.max_model_len or info.max_model_len).tokens
+    return base.max_num_seqs if batch_conflict(usual, base.max_num_seqs) is not None else None
 
 
 def _cpu_cache(
@@ -209,8 +225,12 @@ def quick(info: ModelInfo, bed: Bed, intent: Intent) -> tuple[bool, int, FitResu
     target = aim.length or LEAST_LENGTH
     if result.fits:
         return result.certain, target, result
-    length = min(target, round_length(result.max_model_len_that_fits or 0))
-    return result.certain and length >= min(LEAST_LENGTH, target), length, result
+    length, least = min(target, round_length(result.max_model_len_that_fits or 0)), min(LEAST_LENGTH, target)
+    if length < least:
+        # What is said of it is said of the least that is of use, as a plan would.
+        request = replace(request, max_model_len=least)
+        result = fit(info, request, bed.measured.find(request, info.repo_id or info.source))
+    return result.certain and length >= least, length, result
 
 
 def with_help(info: ModelInfo, bed: Bed, intent: Intent) -> Sized | None:
