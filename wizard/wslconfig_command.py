@@ -27,7 +27,6 @@ GIB = 1 << 30
 MAX_RAM_BYTES, MAX_CPUS = 1 << 53, 1 << 16
 LIMIT_BYTES = 64 << 20  # a device or a pipe may have no end
 ACTIONS = ("check", "edit", "tune", "verify")
-WIDTH = 79
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -366,7 +365,7 @@ def _tune(args: argparse.Namespace) -> int:
         print("\n".join(_advice_lines(advice)))
         if weights is None:
             text = _("Note: {text}").format(text=_("The size of the model's weights was not given (--weights-gib N), so no memory is kept for them. vllm-wizard plan knows the model, and sizes WSL for it."))
-            print(*columns.wrap(spelt(text), WIDTH, "", "  "), sep="\n")
+            print(*columns.wrap(spelt(text), columns.of_prose(), "", "  "), sep="\n")
     return 1 if advice.question or advice.fits is False else 0
 
 
@@ -376,14 +375,14 @@ def _advice_lines(advice: WslAdvice) -> list[str]:
         mark = "*" if setting.change else " "
         value = _("(left out)") if setting.value is None else setting.value
         lines.append(f"{mark} {setting.key}={value}")
-        lines += columns.wrap(setting.reason, WIDTH, "    ", "    ")
+        lines += columns.wrap(setting.reason, columns.of_prose(), "    ", "    ")
     told = [_("Warning: {text}").format(text=w) for w in advice.warnings]
     told += [_("Note: {text}").format(text=n) for n in advice.notes]
     if advice.question:
         told.insert(0, sentences(advice.question, _("Give it with --host-ram-bytes N.")))
     if advice.changes:
         told.append(_("Lines with * are new; they count after wsl --shutdown (in PowerShell)."))
-    return [*lines, *(line for text in told for line in columns.wrap(text, WIDTH, "", "  "))]
+    return [*lines, *(line for text in told for line in columns.wrap(text, columns.of_prose(), "", "  "))]
 
 
 def _verify(args: argparse.Namespace) -> int:
