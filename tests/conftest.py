@@ -23,5 +23,6 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
         monkeypatch.setenv(name, str(folder / name.lower()))
     # However pytest was started: texts name the program as if it stood on the PATH (tests/test_program.py tells more).
     monkeypatch.setattr("wizard.program.words", lambda: ("vllm-wizard",))
+    monkeypatch.setenv("COLUMNS", "80")  # whatever terminal the tests are started from
     for name in ("HF_TOKEN", "HF_HOME", "VLLM_API_KEY", "NO_COLOR", "LANGUAGE", "VLLM_WIZARD_CONFIG_DIR", "VLLM_WIZARD_STATE_DIR", "VLLM_WIZARD_DATA_DIR"):
         monkeypatch.delenv(name, raising=False)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import textwrap
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wizard.columns import GLUE, pad, width, wrap
+from wizard.columns import GLUE, of_prose, pad, width, wrap
 
 CHINESE = "显存不足：请使用量化模型，或将模型拆分到多块 GPU（例如 --tensor-parallel-size 2）。"
 
@@ -45,3 +46,16 @@ def test_nothing_is_lost(text: str, columns: int) -> None:
 
 def test_a_glued_blank_breaks_no_line() -> None:
     assert wrap(f"Watch: docker{GLUE}compose{GLUE}logs{GLUE}-f. Stop it.", 24) == ["Watch:", "docker compose logs -f.", "Stop it."]
+
+
+@pytest.mark.parametrize(("room", "most"), [("40", 40), ("60", 60), ("120", 79), ("10", 40)])
+def test_prose_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], room: str, most: int) -> None:
+    from wizard.__main__ import main
+
+    monkeypatch.setenv("COLUMNS", room)
+    assert of_prose() == most
+    for words in (["check", "--", "vllm", "serve", "Qwen/Qwen3-8B", "--swap-space", "4"], ["help", "files"]):
+        main(words)
+        lines = [line for line in capfd.readouterr().out.splitlines() if line.strip() and not line.startswith("  vllm") and "/vllm-wizard/" not in line]
+        assert lines
+        assert max(map(width, lines)) <= most

@@ -188,7 +188,7 @@ def test_the_proposal_is_shown_against_the_users_own_file(
     if more:
         said = next(f["diff"] for f in json.loads(said)["files"] if f["path"].endswith(".wslconfig"))
     said = said[said.index("--- ") :]
-    assert said.startswith("--- C:\\Users\\user\\.wslconfig\n+++ C:\\Users\\user\\.wslconfig\n@@ -1,2 +1,")
+    assert said.startswith(f"--- C:\\Users\\user\\.wslconfig (your own)\n+++ {tmp_path}/.wslconfig (the proposal)\n@@ -1,2 +1,")
     assert " [wsl2]\n-memory=16GB\n+# vllm-wizard: " in said
     assert "\n+memory=" in said
 

@@ -29,6 +29,21 @@ def width(text: str) -> int:
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
+def of_prose(most: int = 79) -> int:
+    """How wide prose may be: as the terminal, but no wider than is well read; into a pipe or a file all of that."""
+    import os  # and not shutil, which takes longer to import than a help text to print
+    import sys
+
+    told = os.environ.get("COLUMNS", "")
+    room = int(told) if told.isascii() and told.isdigit() else 0
+    if room <= 0:
+        try:
+            room = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+        except (AttributeError, ValueError, OSError):
+            room = 0
+    return max(40, min(most, room or most))
+
+
 def pad(text: str, columns: int) -> str:
     """``text`` with blanks behind it, as wide as ``columns`` or as it is when it is wider."""
     return text + " " * max(0, columns - width(text))

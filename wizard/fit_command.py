@@ -461,11 +461,11 @@ def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration
     card = request.gpu_name or _("GPU")
     split = request.tensor_parallel_size * request.pipeline_parallel_size * request.data_parallel_size
     head = _("{model} on {n} x {gpu} ({total:.1f} GiB), vLLM {release}, utilization {u} ({why})")
-    out = columns.wrap(head.format(model=info.repo_id or info.source, n=split, gpu=card, total=request.gpu_total_bytes / GIB, release=request.release, u=share_words(result.utilization), why=result.utilization_reason), 79)
+    out = columns.wrap(head.format(model=info.repo_id or info.source, n=split, gpu=card, total=request.gpu_total_bytes / GIB, release=request.release, u=share_words(result.utilization), why=result.utilization_reason), columns.of_prose())
     out.append("")
     for line in result.lines:
         out.append(f"  {LETTERS.get(line.key, '?')} {columns.pad(_(LINE_NAMES.get(line.key, line.key)), 18)}{line.bytes / GIB:>8.2f} GiB  ")
-        out += columns.wrap(line.reason, 79, "      ", "      ")
+        out += columns.wrap(line.reason, columns.of_prose(), "      ", "      ")
     out += ["", "  " + bar(result, request.gpu_total_bytes), ""]
     tokens = result.kv_cache_tokens
     if result.certain and tokens.best:
@@ -487,13 +487,13 @@ def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration
     else:
         out.append(_("It does not fit."))
     for problem in result.problems:
-        out += columns.wrap(problem, 79, "- ", "  ")
+        out += columns.wrap(problem, columns.of_prose(), "- ", "  ")
     if result.ways_out:
         out.append(_("Ways out:"))
         for number, way in enumerate(result.ways_out, 1):
-            out += columns.wrap(way.text, 79, f"{number}. ", "   ")
+            out += columns.wrap(way.text, columns.of_prose(), f"{number}. ", "   ")
     if calibration is not None:
         out.append(_("Figures measured on this machine are used."))
     for note in result.notes:
-        out += columns.wrap(_("note: {text}").format(text=note), 79, "", "  ")
+        out += columns.wrap(_("note: {text}").format(text=note), columns.of_prose(), "", "  ")
     return out

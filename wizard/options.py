@@ -226,7 +226,7 @@ def _how_it_is_called() -> list[str]:
 
     if program.words() == (PROGRAM,):
         return []
-    return ["", *columns.wrap(_("vllm-wizard is not on the PATH here; type {command}").format(command=program.command()), 79)]
+    return ["", *columns.wrap(_("vllm-wizard is not on the PATH here; type {command}").format(command=program.command()), columns.of_prose())]
 
 
 def _spelt(option: tuple[str, str | None, str]) -> str:
@@ -234,13 +234,13 @@ def _spelt(option: tuple[str, str | None, str]) -> str:
 
 
 def rows(table: Sequence[tuple[str, str]]) -> list[str]:
-    """Two columns of at most 79 characters in all."""
-    lines = []
+    """Two columns that fit the terminal."""
+    lines, room = [], columns.of_prose()
     for left, right in table:
         space = " " * 22
         first = columns.pad(f"  {left}", 22)
         head = [] if columns.width(first) == 22 else [first]
-        lines += [*head, *(columns.wrap(right, 79, space if head else first, space) or [first.rstrip()])]
+        lines += [*head, *(columns.wrap(right, room, space if head else first, space) or [first.rstrip()])]
     return lines
 
 

@@ -27,7 +27,6 @@ GIB = 1 << 30
 MAX_RAM_BYTES, MAX_CPUS = 1 << 53, 1 << 16
 LIMIT_BYTES = 64 << 20  # a device or a pipe may have no end
 ACTIONS = ("check", "edit", "tune", "verify")
-WIDTH = 79
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=_("edit: take a key out; may be repeated"),
     )
     parser.add_argument("--yes", "-y", action="store_true", help=_("edit: write without asking"))
+    parser.add_argument("--dry-run", action="store_true", help=_("edit: show what would change and write nothing"))
     parser.add_argument(
         "--weights-gib", type=_figure, metavar="N", help=_("tune: size of the model's weights")
     )
@@ -217,7 +217,7 @@ def report(name: str, parsed: Parsed) -> list[str]:
     if parsed.effective is not None:
         lines.append(_effective_line(parsed))
     if not parsed.problems:
-        lines.append(_("No problems."))
+        lines.append(_("WSL itself warns of nothing.") if parsed.notes else _("No problems."))
     return lines
 
 
@@ -233,7 +233,7 @@ def _listed(title: str, problems: Iterable[Problem]) -> list[str]:
 def _effective_line(parsed: Parsed) -> str:
     effective = parsed.effective
     assert effective is not None
-    unknown = _("not known without the host's figures (--host-ram-bytes, --host-cpus)")
+    unknown, unknown_cpus = (_("not known without {option}").format(option=o) for o in ("--host-ram-bytes", "--host-cpus"))
     memory = effective.memory_bytes
     swap = effective.swap_bytes
     return _(
@@ -241,7 +241,7 @@ def _effective_line(parsed: Parsed) -> str:
     ).format(
         memory=unknown if memory is None else _gib(memory),
         swap=unknown if swap is None else _gib(swap),
-        processors=unknown if effective.processors is None else effective.processors,
+        processors=unknown_cpus if effective.processors is None else effective.processors,
         network=effective.networking_mode,
     )
 
@@ -256,7 +256,7 @@ def _gib(size_bytes: int) -> str:
 def _edit(args: argparse.Namespace) -> int:
     from wizard import apply
     from wizard.outputs.spec import FileSpec
-    from wizard.outputs.wslconfig import edit
+    from wizard.outputs.wslconfig import edit, parse
 
     if args.machine:
         raise BadInput(_("A recorded machine is not edited. Name a file, or leave --machine out."))
@@ -270,26 +270,58 @@ def _edit(args: argparse.Namespace) -> int:
     changes |= dict.fromkeys(args.remove)
     if not changes:
         raise BadInput(_("Say what to set (wsl2.memory=24GB) or to take out (--remove wsl2.memory)."))
+    path = str(Path(files[0]).absolute())
+    if not Path(path).parent.is_dir():
+        raise BadInput(_("There is no folder {folder}. Make it first, or name another file.").format(folder=Path(path).parent))
     before = _read_or_none(files[0])
     content = edit(before, changes, _mode(files[0], args.wsl_conf))
-    path = str(Path(files[0]).absolute())
     spec = FileSpec(path=path, content=content, edited=True, expected_bytes=before)
     shown = apply.prepare([spec], ".")
-    written = args.yes and before != content
-    if written:
-        apply.write(shown)
+    writes = before != content and not args.dry_run
+    asks = writes and not args.yes
+    if asks and (args.json or not _can_ask()):
+        raise BadInput(_("wslconfig edit asks before it writes, and there is no terminal to ask on. Add --yes to write, or --dry-run to look."))
+    hints = _hints_of(parse(content, _mode(files[0], args.wsl_conf), args.host_ram_bytes, args.host_cpus), changes)
     if args.json:
-        _print_json({"file": path, "state": shown[0].state.value, "written": written, "diff": shown[0].diff})
+        if writes:
+            apply.write(shown)
+        _print_json({"file": path, "state": shown[0].state.value, "written": writes, "diff": shown[0].diff, "notes": [h.message for h in hints]})
         return 0
     if before == content:
         print(_("{file} says so already; nothing to write.").format(file=path))
-        return 0
-    print(shown[0].diff, end="")
-    if written:
-        print(spelt(_("Written. vllm-wizard undo takes it back. It counts after wsl --shutdown (in PowerShell).")))
     else:
-        print(_("Nothing was written: add --yes to write it."))
+        print(shown[0].diff, end="")
+    for line in _listed(_("Worth knowing:"), hints):
+        print(line)
+    if before == content:
+        return 0
+    if not writes:
+        print(_("Nothing was written (--dry-run)."))
+        return 0
+    if asks and not _confirmed():
+        print(_("Nothing was written."))
+        return 1
+    apply.write(shown)
+    print(spelt(_("Written. vllm-wizard undo takes it back. It counts after wsl --shutdown (in PowerShell).")))
     return 0
+
+
+def _hints_of(parsed: Parsed, changes: dict[str, str | None]) -> list[Problem]:
+    """What is to be said of the settings that are changed, as they would stand in the file."""
+    keys = {key.lower() for key in changes}
+    return [p for p in (*parsed.problems, *parsed.notes) if p.key is not None and p.key.lower() in keys]
+
+
+def _can_ask() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
+
+
+def _confirmed() -> bool:
+    try:
+        return input(_("Write this file? [y/N] ")).strip().lower() in ("y", "yes", _("yes"))
+    except EOFError:
+        print()
+        return False
 
 
 def _read_or_none(name: str) -> bytes | None:
@@ -331,6 +363,9 @@ def _tune(args: argparse.Namespace) -> int:
         _print_json({**dataclasses.asdict(advice), "changes": advice.changes})
     else:
         print("\n".join(_advice_lines(advice)))
+        if weights is None:
+            text = _("Note: {text}").format(text=_("The size of the model's weights was not given (--weights-gib N), so no memory is kept for them. vllm-wizard plan knows the model, and sizes WSL for it."))
+            print(*columns.wrap(spelt(text), columns.of_prose(), "", "  "), sep="\n")
     return 1 if advice.question or advice.fits is False else 0
 
 
@@ -340,14 +375,14 @@ def _advice_lines(advice: WslAdvice) -> list[str]:
         mark = "*" if setting.change else " "
         value = _("(left out)") if setting.value is None else setting.value
         lines.append(f"{mark} {setting.key}={value}")
-        lines += columns.wrap(setting.reason, WIDTH, "    ", "    ")
+        lines += columns.wrap(setting.reason, columns.of_prose(), "    ", "    ")
     told = [_("Warning: {text}").format(text=w) for w in advice.warnings]
     told += [_("Note: {text}").format(text=n) for n in advice.notes]
     if advice.question:
         told.insert(0, sentences(advice.question, _("Give it with --host-ram-bytes N.")))
     if advice.changes:
         told.append(_("Lines with * are new; they count after wsl --shutdown (in PowerShell)."))
-    return [*lines, *(line for text in told for line in columns.wrap(text, WIDTH, "", "  "))]
+    return [*lines, *(line for text in told for line in columns.wrap(text, columns.of_prose(), "", "  "))]
 
 
 def _verify(args: argparse.Namespace) -> int:

@@ -49,6 +49,16 @@ def test_a_model_that_fits_a_node_is_copied_and_nothing_crosses(records: Path) -
     assert not plan.layout.spans_nodes
 
 
+def test_one_node_is_recommended_where_more_would_only_cost_traffic(records: Path) -> None:
+    plan = cluster(records, 2, model=MIXTURE)
+    assert way(plan, "this").possible
+    assert plan.sized.traffic_bytes_per_token > 0
+    assert way(plan, "this").recommended
+    assert "on each node" in way(plan, "this").reason
+    copied = cluster(records, 2, model=machines.MODEL)
+    assert way(copied, "nodes-native").recommended
+
+
 def test_a_mixture_spreads_its_experts(records: Path) -> None:
     plan = cluster(records, 2, model=MIXTURE)
     assert plan.layout.expert_parallel

@@ -501,3 +501,27 @@ def test_a_command_over_several_lines_is_one() -> None:
     found = told("$ vllm serve \\\n  ~/models/Qwen3-VL \\\n    --max-model-len 8192 \\\n    --port 8001\nValueError: x\n--not-its-own 1\n")
     assert found.command == "vllm serve ~/models/Qwen3-VL --max-model-len 8192 --port 8001"
     assert found.model == "~/models/Qwen3-VL"
+
+
+def fixes(text: str, **known: object) -> list[str]:
+    return [" ".join([fix.summary, *(f"{k} {v}" for k, v in fix.flags.items())]) for fix in told(text, **known).findings[0].fixes]
+
+
+def test_a_step_of_fewer_tokens_than_sequences_is_not_cured_by_chunks() -> None:
+    found = told("ValueError: max_num_batched_tokens (4) must be greater than or equal to max_num_seqs (8).").findings[0]
+    assert [fix.flags for fix in found.fixes][:2] == [{"--max-num-batched-tokens": "8"}, {"--max-num-seqs": "4"}]
+    assert "sequences" in found.title
+
+
+def test_the_triton_experts_are_offered_where_the_option_is() -> None:
+    text = "lora/layers/fused_moe.py in _inject_lora_into_fused_moe: AssertionError"
+    assert any("--moe-backend triton" in fix for fix in fixes(text, release="0.17.0"))
+    assert not any("--moe-backend" in fix for fix in fixes(text, release="0.16.0"))
+
+
+def test_a_length_that_vllm_chooses_is_offered_where_it_can() -> None:
+    text = "ValueError: The model's max seq len (8192) is larger than the maximum number of tokens that can be stored in KV cache (4096)."
+    assert "--max-model-len auto" in " ".join(fixes(text, release="0.14.0"))
+    assert "--max-model-len auto" not in " ".join(fixes(text, release="0.13.0"))
+    assert fixes(text, release="0.13.0")[0].endswith("--max-model-len 4096")
+    assert any("0.14.0 and newer" in fix for fix in fixes(text) if "auto" in fix)

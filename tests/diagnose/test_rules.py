@@ -66,6 +66,40 @@ def test_flags_of_fixes_exist_in_some_release() -> None:
                 assert flag_spans(flag), (rule.id, flag)
 
 
+def _never_falls_away(fix: dict[str, Any]) -> bool:
+    from wizard.releases import flag_spans, versions
+
+    every = [(versions()[0], versions()[-1])]
+    set_flags = [f for f, value in fix.get("flags", {}).items() if value is not None]
+    texts = [fix["summary"], *fix.get("flags", {}).values(), *fix.get("env", {}).values(), *fix.get("commands", ())]
+    texts += [value for file in fix.get("files", ()) for value in file.values()]
+    return (
+        not any(fix.get(name) for name in ("when", "releases", "less"))
+        and not any("{" in str(text) for text in texts)
+        and "--gpu-memory-utilization" not in set_flags  # held against the machine
+        and all(flag_spans(f.partition(".")[0]) == every for f in set_flags)
+    )
+
+
+def test_no_list_of_fixes_can_begin_with_or() -> None:
+    """An "Or ..." must stand behind a fix that every log and every release leaves in."""
+    for rule in load().rules:
+        kept = False
+        for fix in rule.fixes:
+            assert kept or not fix["summary"].startswith("Or "), (rule.id, fix["summary"])
+            kept = kept or _never_falls_away(fix)
+
+
+def test_a_fix_is_kept_from_no_release_that_takes_it() -> None:
+    from wizard.releases import flag_spans
+
+    for rule in load().rules:
+        for fix in rule.fixes:
+            spec = str(fix.get("releases", ""))
+            if spec.startswith(">=") and "--moe-backend" in fix.get("flags", {}):
+                assert spec == ">=" + flag_spans("--moe-backend")[0][0], rule.id
+
+
 @pytest.mark.parametrize(
     ("source", "needles"),
     [

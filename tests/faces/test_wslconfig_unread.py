@@ -66,3 +66,14 @@ def test_the_probe_keeps_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     found = probe.probe(host)
     assert found is not None
     assert (found.wslconfig_bytes, found.wslconfig_unread) == (None, "Permission denied")
+
+
+def test_the_difference_names_both_files(tmp_path: Path) -> None:
+    made = plan(session_of("wsl2-rtx3060-model-on-d"))
+    assert made.wsl is not None
+    assert made.machine.wsl is not None
+    changes, complete = changes_for(made.session, made, str(tmp_path))
+    diff = next(shown_diff(c, complete) for c in changes if c.spec.path == ".wslconfig")
+    own, proposal = diff.splitlines()[:2]
+    assert own == f"--- {made.machine.wsl.wslconfig_path} (your own)"
+    assert proposal == f"+++ {tmp_path / '.wslconfig'} (the proposal)"

@@ -194,7 +194,12 @@ def test_a_proposal_that_was_never_copied_is_missed(
 
 def test_edit_shows_a_diff_and_writes_only_when_told(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = file.read_bytes()
-    code, out, _err = run(capfd, "edit", str(file), "wsl2.memory=24GB", "--remove", "wsl2.processors")
+    code, out, err = run(capfd, "edit", str(file), "wsl2.memory=24GB", "--remove", "wsl2.processors")
+    assert (code, out, file.read_bytes()) == (2, "", before)
+    assert "--dry-run" in err
+    assert run(capfd, "edit", str(file), "wsl2.memory=24GB", "--json")[0] == 2
+    assert run(capfd, "edit", str(file), "wsl2.memory=20GB")[0] == 0  # says so already
+    code, out, _err = run(capfd, "edit", str(file), "wsl2.memory=24GB", "--remove", "wsl2.processors", "--dry-run")
     assert (code, file.read_bytes()) == (0, before)
     assert "+memory=24GB" in out
     code, out, _err = run(
@@ -225,3 +230,49 @@ def test_messages_do_not_run_together_and_no_file_is_demanded(tmp_path: Path, ca
     assert "' WSL skips" not in out
     assert main(["wslconfig"]) == 2
     assert "KEY=VALUE" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
+def test_edit_asks_on_a_terminal(file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: str, code: int) -> None:
+    monkeypatch.setattr(wslconfig_command, "_can_ask", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _question: answer)
+    assert run(capfd, "edit", str(file), "wsl2.memory=24GB")[0] == code
+    assert (b"24GB" in file.read_bytes()) == (code == 0)
+
+
+def test_edit_makes_no_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, _out, err = run(capfd, "edit", str(tmp_path / "nodir" / "x"), "wsl2.memory=24GB", "--yes")
+    assert code == 2
+    assert "no folder" in err
+    assert not (tmp_path / "nodir").exists()
+
+
+def test_what_is_left_to_windows_is_told_by_check_and_edit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / ".wslconfig"
+    for value, ram_gib, told in (("16GB", 16, "leaves Windows only 0.0 of 16.0 GiB"), ("13GB", 16, "should keep 4.0 GiB"), ("64GB", 32, "Windows starves"), ("12GB", 16, "")):
+        path.write_text(f"[wsl2]\nmemory={value}\n")
+        host = ["--host-ram-bytes", str(ram_gib << 30)]
+        out = run(capfd, "check", str(path), *host)[1]
+        assert told in out
+        assert ("No problems." in out) == (not told)
+        path.write_text("[wsl2]\nmemory=8GB\n")
+        code, out, _err = run(capfd, "edit", str(path), f"wsl2.memory={value}", *host, "--yes")
+        assert code == 0
+        assert told in out
+        assert ("Worth knowing" in out) == bool(told)
+
+
+def test_only_the_figure_that_is_missing_is_asked_for(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file.write_text("[wsl2]\nmemory=8GB\n")
+    out = run(capfd, "check", str(file), "--host-ram-bytes", str(32 << 30))[1]
+    assert "--host-cpus" in out
+    assert "--host-ram-bytes" not in out
+
+
+def test_memory_for_weights_of_unknown_size_is_not_said_to_suffice(capfd: pytest.CaptureFixture[str]) -> None:
+    folder = str(MACHINES / "wsl2-rtx3060-model-on-d")
+    out = run(capfd, "tune", "--machine", folder)[1]
+    assert "Your own 8GB is kept" in out
+    assert "8GB suffices" not in out
+    assert "--weights-gib" in out
+    assert "Your own 8GB is too little" in " ".join(run(capfd, "tune", "--machine", folder, "--weights-gib", "13")[1].split())

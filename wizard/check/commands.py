@@ -508,7 +508,7 @@ def _rows(report: Report, heading: str | None = None, told: Sequence[str] = ()) 
 def _say(rows: list[tuple[str, bool]]) -> None:
     for text, is_prose in rows:
         indent = " " * (len(text) - len(text.lstrip()))
-        print("\n".join(columns.wrap(text, WIDTH, indent, indent + "  ")) if is_prose else text)
+        print("\n".join(columns.wrap(text, columns.of_prose(WIDTH), indent, indent + "  ")) if is_prose else text)
 
 
 def _shows_replacement(problem: ArgProblem, verdict: Verdict) -> bool:

@@ -464,14 +464,25 @@ def _way_kubernetes(shape: _Shape, alone: Sized, over: Sized) -> tuple[Way, Size
 
 
 def _recommended(ways: tuple[Way, ...], shape: _Shape) -> tuple[Way, ...]:
-    """The simplest that serves: one server where the machines are one, all nodes where there are several."""
+    """The simplest that serves: one server where the machines are one or one of them holds the model and would have to
+    send each token to the others; else all nodes where there are several."""
     order = [THIS, REPLICAS, NATIVE, RAY, KUBERNETES]
-    if len(shape.nodes) > 1:
+    if len(shape.nodes) > 1 and _crosses_for_nothing(ways):
+        told = _("one node holds the model: a server of its own on each node answers as many requests, and no token crosses between them")
+        ways = tuple(replace(w, reason=told) if w.key == THIS else w for w in ways)
+    elif len(shape.nodes) > 1:
         order = [NATIVE, RAY, KUBERNETES, THIS, REPLICAS]
     elif shape.copies is not None and shape.copies > 1:
         order = [REPLICAS, THIS, KUBERNETES, NATIVE, RAY]
     best = next((k for k in order if any(w.key == k and w.possible for w in ways)), None)
     return tuple(replace(w, recommended=w.key == best) for w in ways)
+
+
+def _crosses_for_nothing(ways: tuple[Way, ...]) -> bool:
+    """Whether one node holds the model, and the server over all of them would still send every token across."""
+    by_key = {w.key: w for w in ways}
+    over = by_key[NATIVE].sized
+    return by_key[THIS].possible and over is not None and over.fits and over.traffic_bytes_per_token > 0
 
 
 # -- the rest -----------------------------------------------------------------------------------------------------

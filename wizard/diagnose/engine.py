@@ -663,8 +663,23 @@ def fixes_of(case: Case, rows: list[dict[str, Any]], fields: dict[str, Any]) -> 
                 continue
         if fix.flags and case.release and not _accepted(case.release, fix.flags):
             continue
+        if row.get("releases") and not case.release:
+            fix.summary = _with_span(fix.summary, row["releases"])
         out.append(fix)
     return out
+
+
+_SPANS = (
+    (">=", N_("{summary} (vLLM {release} and newer)")),
+    ("<=", N_("{summary} (vLLM up to {release})")),
+    ("<", N_("{summary} (vLLM before {release})")),
+)
+
+
+def _with_span(summary: str, spec: str) -> str:
+    """For which releases a fix is, where the log does not tell which one it is from."""
+    sign, text = next(row for row in _SPANS if spec.startswith(row[0]))
+    return _(text).format(summary=summary, release=spec[len(sign) :])
 
 
 def only_less(flags: dict[str, Any], now: Callable[[str], str | None]) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def _bullet(text: str) -> list[str]:
 
 
 def _wrap(text: str, indent: str) -> list[str]:
-    return columns.wrap(text, WIDTH, indent, indent) or [indent]
+    return columns.wrap(text, columns.of_prose(WIDTH), indent, indent) or [indent]
 
 
 def printable(text: str) -> str:

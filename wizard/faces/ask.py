@@ -37,7 +37,7 @@ SHOWN = 9  # so many choices are listed at first; the others are one choice away
 def run(args: argparse.Namespace) -> int:
     """The plain walk. Exit 1 when it ends without files."""
     ask = prompter()
-    say(_("vllm-wizard: sets up a vLLM server on this machine."))
+    say(writing.wrapped(_("vllm-wizard: sets up a vLLM server on this machine.")))
     say(writing.wrapped(_("Enter takes what is proposed. Ctrl-C leaves; nothing is written before you say so.")))
     say()
     return _Walk(args, ask).run()
@@ -65,9 +65,9 @@ class _Walk:
         except KeyboardInterrupt:
             say()
             if self.walk.written:
-                say(_("Left. Nothing more was written; your answers are kept for the next start."))
+                say(writing.wrapped(_("Left. Nothing more was written; your answers are kept for the next start.")))
             else:
-                say(_("Left. Nothing was written; your answers are kept for the next start."))
+                say(writing.wrapped(_("Left. Nothing was written; your answers are kept for the next start.")))
             if secrets := resume.not_kept(self.walk.secrets_given()):
                 say(writing.wrapped(secrets))
             raise
@@ -148,7 +148,7 @@ class _Walk:
         say(writing.notices(blockers))
         if self.ask.confirm(_("Look through the steps all the same? Nothing can be written."), False, ""):
             return False
-        say(_("Nothing was written. Start again when this is cured."))
+        say(writing.wrapped(_("Nothing was written. Start again when this is cured.")))
         return True
 
     # -- one step -----------------------------------------------------------------------------------------------
@@ -181,11 +181,7 @@ class _Walk:
     def _head(self, step: Step) -> None:
         steps = self.walk.steps()
         number = 1 + [s.id for s in steps].index(step.id)
-        say(
-            _("Step {number} of {count}: {title}").format(
-                number=number, count=len(steps), title=_(step.title)
-            )
-        )
+        say(writing.wrapped(_("Step {number} of {count}: {title}").format(number=number, count=len(steps), title=_(step.title))))
         say(writing.wrapped(_(step.intro)))
         say()
 
@@ -513,7 +509,7 @@ class _Walk:
         self._propose_folder()
         while True:
             if self.plan.blockers:
-                say(_("This stands in the way, so nothing can be written:"))
+                say(writing.wrapped(_("This stands in the way, so nothing can be written:")))
                 say(writing.notices(self.plan.blockers))
                 if not self._change_something(_("leave")):
                     say(_("Nothing was written."))
@@ -570,7 +566,7 @@ class _Walk:
         elif picked == "folder":
             self._question(QUESTIONS["out_dir"])
         else:
-            say(_("Nothing was written. Your answers are kept for the next start."))
+            say(writing.wrapped(_("Nothing was written. Your answers are kept for the next start.")))
             return 1
         return None
 
@@ -652,7 +648,7 @@ class _Walk:
         except WizardError as error:
             say(str(error))
         except KeyboardInterrupt:
-            say(_("Paused. The same command goes on from here."))
+            say(writing.wrapped(_("Paused. The same command goes on from here.")))
         return False
 
 

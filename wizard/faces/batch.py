@@ -141,7 +141,7 @@ def detect(args: argparse.Namespace) -> int:
 
         print_json(to_json(machine))
     else:
-        print(printable(report.text(machine, _width_up_to(report.WIDTH)).rstrip("\n")))
+        print(printable(report.text(machine, columns.of_prose(report.WIDTH)).rstrip("\n")))
         if machine.is_wsl2:
             from wizard.wslconfig_command import in_force
 
@@ -373,13 +373,6 @@ def generate(args: argparse.Namespace) -> int:
             print(_("Nothing was written."))
             return 1
     return _write(args, made, changes)
-
-
-def _width_up_to(most: int) -> int:
-    """The terminal's columns, as far as prose is still well read in them; into a pipe or a file all of them."""
-    import shutil
-
-    return max(40, min(most, shutil.get_terminal_size((most, 24)).columns))
 
 
 def _write(args: argparse.Namespace, made: Plan, changes: list[Change]) -> int:

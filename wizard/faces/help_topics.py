@@ -256,7 +256,7 @@ def _topic(name: str) -> str:
     if name == "answers":
         return _answers()
     short, text = TOPICS[name]
-    return f"{name}: {_(short)}\n\n" + _paragraphs(_(text))
+    return _paragraphs(f"{name}: {_(short)}\n\n{_(text)}")
 
 
 def _paragraphs(text: str) -> str:

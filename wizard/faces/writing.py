@@ -144,29 +144,37 @@ def shown_diff(change: Change, plan: Plan) -> str:
 def shown_diff_on(change: Change, machine: Machine) -> str:
     """The same for a machine alone."""
     if machine.wsl is not None and not change.spec.edited and change.spec.path == ".wslconfig":
-        return own_wslconfig_diff(machine.wsl, change.after) or change.diff
+        return own_wslconfig_diff(machine.wsl, change.after, change.path) or change.diff
     return change.diff
 
 
-def own_wslconfig_diff(wsl: Wsl, after: bytes) -> str:
-    """The user's own .wslconfig against what is proposed; "" where there is certainly none."""
+def own_wslconfig_diff(wsl: Wsl, after: bytes, proposal: str = ".wslconfig") -> str:
+    """The user's own .wslconfig against what is written to ``proposal``; "" where there is certainly none."""
     from wizard.apply import diff_texts
 
     name = wsl.wslconfig_path or ".wslconfig"
     if wsl.wslconfig_bytes is not None:
-        return diff_texts(name, wsl.wslconfig_bytes, after)
+        return _headed(diff_texts(name, wsl.wslconfig_bytes, after), _("{file} (your own)").format(file=name), proposal)
     if wsl.wslconfig_path is not None and not wsl.wslconfig_unread:
         return ""
     unread = _("{file} (your own could not be read: it may hold more)").format(file=name)
-    return diff_texts(name, None, after).replace("--- /dev/null", "--- " + unread, 1)
+    return _headed(diff_texts(name, None, after), unread, proposal)
+
+
+def _headed(diff: str, own: str, proposal: str) -> str:
+    """The diff under the names of both files."""
+    if not diff.startswith("--- "):
+        return diff
+    rest = diff.split("\n", 2)[2]
+    return "--- " + own + "\n+++ " + _("{file} (the proposal)").format(file=proposal) + "\n" + rest
 
 
 # -- texts ----------------------------------------------------------------------------------------------------
 
 
 def wrapped(text: str, indent: str = "", first: str | None = None) -> str:
-    """``text`` in lines that fit a terminal of 80 columns; words are not broken."""
-    return "\n".join(columns.wrap(text, WIDTH, indent if first is None else first, indent))
+    """``text`` in lines that fit the terminal; words are not broken."""
+    return "\n".join(columns.wrap(text, columns.of_prose(WIDTH), indent if first is None else first, indent))
 
 
 def state_word(change: Change) -> str:

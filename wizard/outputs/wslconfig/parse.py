@@ -189,6 +189,16 @@ def _notes(
                 "more than the machine has ({ram:.1f} GiB): WSL takes all of it and Windows starves"
             ).format(ram=host_ram_bytes / GIB)
             yield Problem(setting.line, setting.key, "memory_above_host", message)
+        elif setting.key == "wsl2.memory" and host_ram_bytes is not None and host_ram_bytes - size < windows_keeps_bytes(host_ram_bytes):
+            message = _("leaves Windows only {left:.1f} of {ram:.1f} GiB; it should keep {keeps:.1f} GiB: with less, all that runs on it slows down or is ended").format(
+                left=(host_ram_bytes - size) / GIB, ram=host_ram_bytes / GIB, keeps=windows_keeps_bytes(host_ram_bytes) / GIB
+            )
+            yield Problem(setting.line, setting.key, "memory_leaves_little", message)
+
+
+def windows_keeps_bytes(host_ram_bytes: int) -> int:
+    """The RAM that should stay with Windows: a quarter, at least 4 and at most 24 GiB."""
+    return min(max(host_ram_bytes // 4, 4 * GIB), 24 * GIB)
 
 
 def _wslconf_notes(reading: _Reading) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from wizard.facts import Machine, MountKind
 from wizard.i18n import _, listed, ngettext, sentences, stopped
 from wizard.outputs.wslconfig import keys
-from wizard.outputs.wslconfig.parse import GIB, Parsed, parse
+from wizard.outputs.wslconfig.parse import GIB, Parsed, parse, windows_keeps_bytes
 
 _BASE_GIB, _PER_GPU_GIB, _SPARE_GIB, _MULTIMODAL_GIB = 4.0, 2.0, 2.0, 8.0
 _SMALLEST_SWAP_GIB = 4
@@ -120,7 +120,7 @@ def tune(
         )
     else:
         ram = host_ram_bytes / GIB
-        keeps = min(max(0.25 * ram, 4.0), 24.0)
+        keeps = windows_keeps_bytes(host_ram_bytes) / GIB
         cap = ram - keeps
         fits = need <= cap
         memory_gib = _memory_gib(ram, cap, need, good)
@@ -228,6 +228,9 @@ def _memory_setting(
         why = _(
             "Your own {raw} suffices and is kept; it leaves Windows {left:.1f} GiB, a little less than the {keeps:.1f} GiB we would leave."
         ).format(raw=own.raw, left=left, keeps=keeps)
+        return Setting("wsl2.memory", own.raw, why, text, change=False)
+    if mine >= min(enough, gib) and good is None:
+        why = _("Your own {raw} is kept: it covers {wanted}.").format(raw=own.raw, wanted=wanted)
         return Setting("wsl2.memory", own.raw, why, text, change=False)
     if mine >= min(enough, gib):
         why = _(
