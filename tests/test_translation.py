@@ -150,7 +150,9 @@ def test_all_that_a_command_says_is_translated(
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     main([str(tmp_path / "LOG") if w == "LOG" else w for w in words])
-    told = "\n".join(capfd.readouterr()).replace(_LOG.strip(), "")
+    told = "\n".join(capfd.readouterr())
+    # The log's own line is shown as it is, folded to the width of the terminal.
+    told = re.sub(r"\s+".join(map(re.escape, _LOG.split())), "", told)
     assert "⟦" in told
     assert [line for line in _outside(told) if _ENGLISH.search(line) and not _COMMAND.match(line)] == []
 

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wizard import releases
@@ -258,6 +258,8 @@ def test_no_text_makes_it_fall(text: str, script: bool) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(alphabet="{}[]\"'\\:,= abc1“”：，$&;\n", max_size=60))
+@example("{{}")
+@example("{(1,2): 3}")
 def test_every_input_is_judged_or_refused(text: str) -> None:
     try:
         report = check_text("vllm serve m --hf-overrides " + text, "a.txt", "0.33.0")

@@ -967,10 +967,10 @@ def mend_json(text: str) -> Any:
             pass
         try:
             value = ast.literal_eval(candidate)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            continue
-        if isinstance(value, (dict, list)):
-            return json.loads(json.dumps(value, default=str))
+            if isinstance(value, (dict, list)):
+                return json.loads(json.dumps(value, default=str))
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            continue  # TypeError: a key that Python or JSON does not take, as in {{}: 1} or {(1, 2): 3}
     return None
 
 
