@@ -188,15 +188,11 @@ def test_wsl_is_only_asked_for_where_something_runs_in_it(run_on: str, asked: bo
 
 @pytest.mark.parametrize(("run_on", "told", "files"), [("replicas", "docker compose up -d", "nginx.conf"), ("kubernetes", "kubectl", "deployment.yaml")])
 async def test_the_full_screen_walk_tells_how_what_was_written_is_started(tmp_path: Path, run_on: str, told: str, files: str) -> None:
-    from tests.faces.tui_play import app_on, at, ready, shows
+    from tests.faces.tui_play import app_on, shows, write
 
     app = app_on(TWO_CARDS, tmp_path / "out", Answers(user={"run_on": run_on}))
     async with app.run_test(size=(120, 50)) as pilot:
-        await at(app, pilot, "review")
-        await pilot.press("enter")
-        await shows(app, pilot, "Write the files")
-        await pilot.press("enter")
-        await ready(app, pilot)
+        await write(app, pilot)
         await shows(app, pilot, "Written.")
         lines = [c for s in app.walk_screen.wizard.to_type() for c in s.commands]
         assert any(told in c for c in lines)

@@ -10,7 +10,7 @@ import pytest
 from tests.cluster import machines
 from tests.cluster.conftest import DENSE, rows
 from tests.cluster.test_walk import TWO_CARDS, walk_on
-from tests.faces.tui_play import MACHINES, app_on, at, ready, session_of, shows
+from tests.faces.tui_play import MACHINES, app_on, ready, session_of, shows, write
 from wizard import steps
 from wizard.cluster import Inventory, plan_cluster
 from wizard.faces import clustering, writing
@@ -188,11 +188,7 @@ def test_files_of_an_earlier_plan_in_the_folder_are_named(tmp_path: Path) -> Non
 async def test_the_review_names_them_and_what_stands_in_the_way_of_writing_anew(tmp_path: Path) -> None:
     app = app_on(TWO_CARDS, tmp_path / "out", Answers(user={"run_on": "replicas"}))
     async with app.run_test(size=(140, 60)) as pilot:
-        await at(app, pilot, "review")
-        await pilot.press("enter")
-        await shows(app, pilot, "Write the files")
-        await pilot.press("enter")
-        await ready(app, pilot)
+        await write(app, pilot)
         app.walk.answer("run_on", "kubernetes")
         app.walk_screen.show()
         await ready(app, pilot)
@@ -205,11 +201,7 @@ async def test_the_review_names_them_and_what_stands_in_the_way_of_writing_anew(
 async def test_after_an_answer_that_cannot_be_enter_does_not_promise_to_write(tmp_path: Path) -> None:
     app = app_on(TWO_CARDS, tmp_path / "out")
     async with app.run_test(size=(140, 60)) as pilot:
-        await at(app, pilot, "review")
-        await pilot.press("enter")
-        await shows(app, pilot, "Write the files")
-        await pilot.press("enter")
-        await ready(app, pilot)
+        await write(app, pilot)
         app.walk.answer("run_on", "nodes-native")
         app.walk_screen.show()
         await ready(app, pilot)

@@ -6,7 +6,7 @@ import pytest
 from textual import events
 from textual.content import Content
 
-from tests.faces.tui_play import app_on, at, fake_app, focused, ready, screen_text, shows, until
+from tests.faces.tui_play import app_on, at, by_palette, fake_app, focused, ready, screen_text, shows, until
 from wizard.faces.tui import text
 from wizard.faces.tui.dialogs import Ask
 from wizard.faces.tui.paste import CommandArea, PasteDialog
@@ -374,9 +374,7 @@ async def test_a_field_that_was_gone_to_is_seen() -> None:
     app = app_on(DESKTOP, "/home/user/vllm")
     async with app.run_test(size=(80, 24)) as pilot:
         await at(app, pilot, "model")
-        await pilot.press("ctrl+p")
-        await until(pilot, lambda: app.screen is not app.walk_screen)
-        await pilot.press(*"lora adapters", "enter")
+        await by_palette(app, pilot, "lora adapters")
         await until(pilot, lambda: app.screen is app.walk_screen and app.walk.step_id == "flags")
         view = app.walk_screen.view
         assert view is not None

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from textual import events
 from textual.strip import Strip
 
-from tests.faces.tui_play import app_on, at, ready, said, screen_text, session_of, shows, until
+from tests.faces.tui_play import app_on, at, by_palette, ready, said, screen_text, session_of, shows, until
 from wizard.check.commands import check_text
 from wizard.faces.tui.diagnosis import DiagnoseScreen
 from wizard.faces.tui.dialogs import Ask, FlagDialog
@@ -199,9 +199,7 @@ async def test_the_field_for_another_model_is_found_by_the_palette() -> None:
     app = app_on(DESKTOP, "/home/user/vllm")
     async with app.run_test(size=(80, 24)) as pilot:
         await at(app, pilot, "access")
-        await pilot.press("ctrl+p")
-        await until(pilot, lambda: app.screen is not app.walk_screen)
-        await pilot.press(*"another one", "enter")
+        await by_palette(app, pilot, "another one")
         await until(pilot, lambda: app.walk.step_id == "model" and app.focused is not None and app.focused.id == "typed")
 
 

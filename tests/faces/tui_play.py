@@ -115,6 +115,22 @@ async def focused(app: WizardApp, pilot: Pilot[None], step_id: str, key: str) ->
     return view, field
 
 
+async def write(app: WizardApp, pilot: Pilot[None]) -> None:
+    """From anywhere to the review, and write what it shows, as Enter does."""
+    await at(app, pilot, "review")
+    await pilot.press("enter")
+    await shows(app, pilot, "Write the files")
+    await pilot.press("enter")
+    await ready(app, pilot)
+
+
+async def by_palette(app: WizardApp, pilot: Pilot[None], words: str) -> None:
+    """Take the first thing that the palette finds for ``words``."""
+    await pilot.press("ctrl+p")
+    await until(pilot, lambda: app.screen is not app.walk_screen)
+    await pilot.press(*words, "enter")
+
+
 async def type_into(app: WizardApp, pilot: Pilot[None], key: str, text: str) -> None:
     """Replace what stands in the field of a question by typing."""
     field = app.walk_screen.view.field_of(key)  # type: ignore[union-attr]

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from wizard.host import Host
 
 
-WIDTH = 79
 BOM = b"\xef\xbb\xbf"
 _RAY_START = re.compile(r"^[ \t]*(?:exec[ \t]+)?ray[ \t]+start\b", re.M)
 
@@ -283,13 +282,14 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
     if starts is not None and starts.version != release.version:
         told = _("this image starts vLLM {starts}, whatever is said of {version} here: for {version}, give it another tag")
         verdict.problems.append(ArgProblem(str(command.image), "ok", told.format(starts=starts.version, version=release.version)))
-    if any(p.source is not None and p.source.option is not None and p.source.option.dest == "max_model_len" for p in verdict.pieces):
+    given = {p.source.option.dest for p in verdict.pieces if p.source is not None and p.source.option is not None}
+    if "max_model_len" in given:
         from .memory import known_model, longer_than_the_model
 
         too_long = longer_than_the_model(verdict, known_model(verdict.model))
         if too_long is not None and too_long.replacement is not None:
             _repair(verdict, too_long)
-    if any(p.source is not None and p.source.option is not None and p.source.option.dest == "quantization" for p in verdict.pieces):
+    if "quantization" in given:
         from .memory import not_quantized_so
 
         unquantized = not_quantized_so(verdict, place.machine if place else None, place.host if place else None)
@@ -508,7 +508,7 @@ def _rows(report: Report, heading: str | None = None, told: Sequence[str] = ()) 
 def _say(rows: list[tuple[str, bool]]) -> None:
     for text, is_prose in rows:
         indent = " " * (len(text) - len(text.lstrip()))
-        print("\n".join(columns.wrap(text, columns.of_prose(WIDTH), indent, indent + "  ")) if is_prose else text)
+        print("\n".join(columns.wrap(text, columns.of_prose(), indent, indent + "  ")) if is_prose else text)
 
 
 def _shows_replacement(problem: ArgProblem, verdict: Verdict) -> bool:

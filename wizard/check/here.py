@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from wizard import releases
@@ -13,7 +13,8 @@ from .container import wants_nvidia
 from .extract import Command
 
 if TYPE_CHECKING:
-    from wizard.facts import Machine
+    from wizard.facts import Gpu, Machine
+    from wizard.releases.types import ImageInfo
 
 
 def problems(command: Command, release: Release, machine: Machine) -> list[ArgProblem]:
@@ -43,25 +44,34 @@ def _native(release: Release, machine: Machine) -> list[str]:
     from wizard.plan import runtime
 
     device = runtime.device_of(machine)
-    gpus = [g for g in machine.gpu.gpus if g.vendor.value == device]
     if device != "nvidia":
         return []
+    gpus = _nvidia(machine)
     driver = machine.gpu.driver_version.value
     needs = runtime.Needs(device, "local", driver, None, any(g.is_consumer for g in gpus), True, None, None, frozenset())
     image, objection = runtime.image_and_objection(release, needs)
-    found = [objection.text] if objection is not None else []
+    return [*([objection.text] if objection is not None else []), *(_lacking_kernels(image, gpus) if image is not None else ())]
+
+
+def _nvidia(machine: Machine) -> list[Gpu]:
+    from wizard.facts import Vendor
+
+    return [g for g in machine.gpu.gpus if g.vendor is Vendor.NVIDIA]
+
+
+def _lacking_kernels(image: ImageInfo, gpus: Iterable[Gpu]) -> Iterator[str]:
+    """For which of the GPUs the build has no kernels."""
     for capability in sorted({g.compute_capability.value for g in gpus if g.compute_capability.value}):
-        fine, why = releases.runs_on(image, capability) if image is not None else (True, "")
-        found += [] if fine else [why]
-    return found
+        fine, why = releases.runs_on(image, capability)
+        if not fine:
+            yield why
 
 
 def _of_image(command: Command, machine: Machine) -> list[str]:
-    from wizard.facts import Vendor
     from wizard.plan.runtime import docker_objection
 
     image = releases.image_of(str(command.image))
-    nvidia = [g for g in machine.gpu.gpus if g.vendor is Vendor.NVIDIA]
+    nvidia = _nvidia(machine)
     found: list[str] = []
     if command.kind in ("compose", "docker"):
         against = docker_objection(machine, "nvidia" if image is not None and nvidia else "cpu")
@@ -72,7 +82,5 @@ def _of_image(command: Command, machine: Machine) -> list[str]:
         if need is not None and driver:
             fine, why = need.accepts(driver, any(g.is_consumer for g in nvidia))
             found += [] if fine else [why]
-        for capability in sorted({g.compute_capability.value for g in nvidia if g.compute_capability.value}):
-            fine, why = releases.runs_on(image, capability)
-            found += [] if fine else [why]
+        found += _lacking_kernels(image, nvidia)
     return found

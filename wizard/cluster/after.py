@@ -5,12 +5,13 @@ from __future__ import annotations
 import posixpath
 from itertools import takewhile
 
-from wizard.cluster.types import OVER_NODES, REPLICAS, THIS, ClusterPlan
+from wizard.cluster.types import REPLICAS, THIS, ClusterPlan
 from wizard.i18n import _
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line
 from wizard.plan.after import MOVE_MODEL, network_steps, try_command
 from wizard.plan_types import Step
+from wizard.steps import OVER_NODES
 
 
 def next_steps(cluster: ClusterPlan) -> tuple[Step, ...]:

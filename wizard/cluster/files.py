@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from wizard.cluster.types import KUBERNETES, OVER_NODES, THIS, ClusterPlan, Settings
+from wizard.cluster.types import KUBERNETES, THIS, ClusterPlan, Settings
 from wizard.i18n import _
 from wizard.outputs import files as single_files
 from wizard.outputs.answers import answers_file
 from wizard.outputs.env import env_file
 from wizard.outputs.spec import FileSpec
+from wizard.steps import OVER_NODES
 
 
 def cluster_files(cluster: ClusterPlan, *, apply_wslconfig: bool = False) -> list[FileSpec]:

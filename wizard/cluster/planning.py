@@ -11,7 +11,6 @@ from wizard.cluster import nodes as node_room
 from wizard.cluster.types import (
     KUBERNETES,
     NATIVE,
-    OVER_NODES,
     RAY,
     REPLICAS,
     THIS,
@@ -38,7 +37,7 @@ from wizard.plan.runtime import device_of, docker_objection
 from wizard.plan.sizing import usable_gpus
 from wizard.plan_types import WAY_IMPOSSIBLE, Decision, Notice, Plan, with_gpu_variables
 from wizard.session import Layer, Session, Value
-from wizard.steps import CLUSTER_KEYS, HERE
+from wizard.steps import CLUSTER_KEYS, HERE, OVER_NODES
 
 MOST_REPLICAS = 64
 # Sizes follow from the layout: a replayed file's own figures for them are no choice of the user's.

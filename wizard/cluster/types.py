@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 THIS, REPLICAS, NATIVE, RAY, KUBERNETES = "this", "replicas", "nodes-native", "nodes-ray", "kubernetes"
 WAYS = (THIS, REPLICAS, NATIVE, RAY, KUBERNETES)
-OVER_NODES = (NATIVE, RAY)
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def load(args: argparse.Namespace) -> tuple[Session, Inventory]:
 def _inventory_of(answers: Answers, file: str | None) -> Inventory:
     """The nodes of the file that the answers name, else of the answers file itself (``file``)."""
     from wizard.cluster import Inventory, read_inventory
-    from wizard.cluster.types import OVER_NODES
+    from wizard.steps import OVER_NODES
 
     given, way = answers.get("nodes_file"), answers.get("run_on")
     # For a way that has no such question its answer is kept, and left out.
@@ -177,7 +177,7 @@ def plan_in_walk(session: Session, plan: Plan) -> Plan:
     with what is typed next for all. ``plan`` is the one of a single server on this machine; it is shown as long as
     the others cannot be planned (with what stands in their way) or lie on other machines."""
     from wizard.cluster import KUBERNETES, REPLICAS, plan_cluster
-    from wizard.cluster.types import OVER_NODES
+    from wizard.steps import OVER_NODES
 
     if plan.value("run_on") in OVER_NODES:
         return _over_nodes(session, plan)

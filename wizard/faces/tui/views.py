@@ -964,8 +964,8 @@ class ReviewView(StepView):
                 blocks.append(Content(told))
             elif ways.ways_of(plan):
                 blocks.append(Content(_("Enter shows what would fit, to be taken from there.")))
-        elif self.warnings or plan.warnings:
-            blocks.append(text.problems(self.warnings or plan.warnings, glyphs, self.room()))
+        elif warnings := self.warnings or plan.warnings:
+            blocks.append(text.problems(warnings, glyphs, self.room()))
         return Content("\n\n").join([*blocks, Content("")]) if blocks else Content("")
 
     def enter_label(self, plan: Plan | None) -> str:
