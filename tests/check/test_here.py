@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wizard.check.commands import Place, check_words, lines_of, report_json
+from wizard.check.commands import Place, check_text, check_words, lines_of, report_json
 from wizard.host import FakeHost
 from wizard.probes import run_all
 
@@ -47,7 +47,7 @@ def test_a_share_that_is_not_free_does_not_hide_weights_that_are_too_large(small
 
 def test_a_share_that_is_not_free_is_named_with_one_that_starts(small_card: Place) -> None:
     words = ["vllm", "serve", "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8", "--max-model-len", "4096", "--gpu-memory-utilization", "0.95"]
-    problems = check_words(words, "0.33.0", small_card).problems
+    problems = [p for p in check_words(words, "0.33.0", small_card).problems if p.counts]
     assert [p.flag for p in problems] == ["--gpu-memory-utilization"]
     assert problems[0].replacement == "--gpu-memory-utilization 0.90"
     again = [*words[:-1], "0.90"]
@@ -127,7 +127,7 @@ def test_what_is_printed_as_repaired_passes_the_same_check(small_card: Place, op
     (verdict,) = check_words(["vllm", "serve", "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8", *options], "0.33.0", small_card).verdicts
     assert verdict.changed
     again = check_words(["vllm", "serve", *verdict.argv], "0.33.0", small_card)
-    assert again.problems == []
+    assert [p.message for p in again.problems if p.counts] == []
     assert again.verdicts[0].outcome == verdict.repaired_outcome == "starts"
 
 
@@ -170,3 +170,74 @@ def test_a_model_on_this_machine_is_not_quantized_as_is_said(small_card: Place) 
     assert not any(p.flag == "--quantization" for p in check_words([*words, "--quantization", "fp8"], "0.33.0", small_card).problems)
     words[2] = LARGE
     assert any(p.flag == "--quantization" and p.stops for p in check_words([*words, "--quantization", "gptq"], "0.33.0", small_card).problems)
+
+
+SMALL = "/mnt/d/models/Qwen3-VL-4B-Instruct-FP8"
+RUN = ["docker", "run", "--gpus", "all"]
+IMAGE = "vllm/vllm-openai:v0.33.0"
+
+
+@pytest.mark.parametrize("path", [SMALL, "~/models"])
+def test_a_model_on_a_slow_drive_is_told_and_is_no_fault(small_card: Place, path: str) -> None:
+    report = check_words(["vllm", "serve", path, "--max-model-len", "4096", "--gpu-memory-utilization", "0.9"], "0.33.0", small_card)
+    told = [p for p in report.problems if "slow drive" in p.message]
+    assert [(p.flag, p.counts) for p in told] == ([(SMALL, False)] if path == SMALL else [])
+    assert report.verdicts[0].outcome == "starts"
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        ["-v", f"{SMALL}:/m"],
+        [f"--volume={SMALL}/:/m/:ro"],
+        ["--mount", f"type=bind,source={SMALL},target=/m,readonly"],
+        ["--mount", f"type=bind,src={SMALL},dst=/m"],
+    ],
+)
+def test_the_memory_of_a_model_in_a_container_is_that_of_the_folder_mounted_there(small_card: Place, mount: list[str]) -> None:
+    words = [*RUN, *mount, IMAGE, "/m", "--max-model-len", "18528"]
+    (verdict,) = check_words(words, None, small_card).verdicts
+    assert (verdict.outcome, verdict.repaired_outcome) == ("stops", "starts")
+    assert {p.flag for p in verdict.problems} == {"--gpu-memory-utilization", SMALL}
+
+
+def test_the_same_in_a_compose_file(small_card: Place) -> None:
+    text = (
+        f"services:\n  v:\n    image: {IMAGE}\n    gpus: all\n    command: [/m/x, --max-model-len, '18528']\n"
+        "    volumes:\n      - {type: bind, source: '${MODELS:-" + SMALL + "}', target: /m/x}\n"
+    )
+    flags = {p.flag for p in check_text(text, "compose.yaml", None, small_card).problems}
+    assert {"--gpu-memory-utilization", SMALL} <= flags
+
+
+@pytest.mark.parametrize(
+    ("mount", "told"),
+    [([], True), (["-v", "/srv/other:/o"], True), (["-v", "models:/m"], False), (["-v", "/srv:/m"], False), (["--volumes-from", "data"], False),
+     (["-v", "C:\\models:/m"], False), (["--mount", "type=volume,dst=/m"], False), (["-v", "/m"], False)],
+)  # fmt: skip
+def test_a_path_that_nothing_is_mounted_at_is_told(mount: list[str], told: bool) -> None:
+    (verdict,) = check_words([*RUN, *mount, IMAGE, "/m/x"], None).verdicts
+    assert [p.flag for p in verdict.problems] == (["/m/x"] if told else [])
+    assert verdict.outcome == ("doubtful" if told else "starts")
+    assert verdict.docker_added == []  # whether the host has such a folder is not known
+
+
+def test_an_image_of_ones_own_may_hold_the_model() -> None:
+    (verdict,) = check_words([*RUN, "me/vllm:1", "/m/x"], "0.33.0").verdicts
+    assert "/m/x" not in {p.flag for p in verdict.problems}
+
+
+def test_a_folder_of_this_machine_is_mounted_into_the_repaired_command(small_card: Place) -> None:
+    words = ["docker", "run", "-d", IMAGE, SMALL, "--max-model-len", "18528"]
+    (verdict,) = check_words(words, None, small_card).verdicts
+    assert verdict.docker_added == ["--gpus", "all", "-v", f"{SMALL}:{SMALL}:ro"]
+    assert verdict.repaired_outcome == "starts"
+    shown = lines_of(check_words(words, None, small_card))
+    assert any(f"docker run --gpus all -v {SMALL}:{SMALL}:ro -d {IMAGE} {SMALL} " in line for line in shown)
+
+
+def test_what_docker_lacks_is_put_into_a_script() -> None:
+    text = "set -e\nsudo docker run -d --name x \\\n  -p 8000:8000 \\\n  vllm/vllm-openai:v0.33.0 \\\n  Qwen/Qwen3-8B\n"
+    report = check_text(text, "start.sh")
+    assert report.repaired == text.replace("docker run -d", "docker run --gpus all -d")
+    assert check_text(str(report.repaired), "start.sh").problems == []

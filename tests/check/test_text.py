@@ -414,8 +414,8 @@ def test_a_command_without_a_model_is_told_what_it_serves(words: list[str], told
         ("vllm serve --max-model-ln 32k a/b\n", "vllm serve --max-model-len 32k a/b\n"),
         ("vllm serve --nothing-like-it 4 a/b --port 1\n", "vllm serve a/b --port 1\n"),
         ("vllm serve a/b --enable-exper-parallel true --seed 1\n", "vllm serve a/b --enable-expert-parallel --seed 1\n"),
-        ("docker run vllm/vllm-openai:v0.9.0 --model a/b --tensor-paralel-size 2\n", "docker run vllm/vllm-openai:v0.9.0 --model a/b --tensor-parallel-size 2\n"),
-        ("docker run vllm/vllm-openai:v0.9.0 a/b --port 1\n", "docker run vllm/vllm-openai:v0.9.0 --model a/b --port 1\n"),
+        ("docker run vllm/vllm-openai:v0.9.0 --model a/b --tensor-paralel-size 2\n", "docker run --gpus all --ipc host vllm/vllm-openai:v0.9.0 --model a/b --tensor-parallel-size 2\n"),
+        ("docker run vllm/vllm-openai:v0.9.0 a/b --port 1\n", "docker run --gpus all vllm/vllm-openai:v0.9.0 --model a/b --port 1\n"),
     ],
 )
 def test_a_misspelt_option_takes_its_value_along(text: str, repaired: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faces.tui_play import session_of
 from wizard.check.commands import check_text
-from wizard.faces.tui.paste import Pasted, answers_around, answers_of, on_host, pasted
+from wizard.faces.tui.paste import Pasted, answers_around, answers_of, pasted
 from wizard.plan import plan as make_plan
 from wizard.plan_types import Plan
 from wizard.releases import load
@@ -163,12 +163,15 @@ def test_the_image_of_a_container_that_starts_vllm_itself_is_named() -> None:
 
 
 def test_a_model_in_a_container_is_found_where_it_is_mounted_from() -> None:
-    docker = ("docker", "run", "-v", "cache:/root/.cache", "-v", "~/models/:/m:ro", "image")
-    assert on_host("/m/a", docker) == "~/models/a"
-    assert on_host("/m", docker) == "~/models"
-    assert on_host("/mm/a", docker) == "/mm/a"
-    assert on_host("/root/.cache/x", docker) == "/root/.cache/x"
-    assert on_host("Qwen/Qwen3-8B", docker) == "Qwen/Qwen3-8B"
+    def model(path: str) -> str | None:
+        line = f"docker run -v cache:/root/.cache -v ~/models/:/m:ro vllm/vllm-openai:v0.33.0 {path}"
+        return pasted(check_text(line, "x", "0.33.0").verdicts[0]).model
+
+    assert model("/m/a") == "~/models/a"
+    assert model("/m") == "~/models"
+    assert model("/mm/a") == "/mm/a"
+    assert model("/root/.cache/x") == "/root/.cache/x"
+    assert model("Qwen/Qwen3-8B") == "Qwen/Qwen3-8B"
 
 
 def test_a_value_that_stops_the_start_is_left_out_with_its_reason() -> None:

@@ -17,6 +17,7 @@ from wizard.regular_file import require_regular
 from wizard.releases.types import ArgProblem, Release
 
 from . import compose, config_file, extract, loose, rewrite
+from .container import model_mount, model_on_host, no_model_folder
 from .judge import Verdict, judge
 from .lexer import Word
 
@@ -282,6 +283,11 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
     if starts is not None and starts.version != release.version:
         told = _("this image starts vLLM {starts}, whatever is said of {version} here: for {version}, give it another tag")
         verdict.problems.append(ArgProblem(str(command.image), "ok", told.format(starts=starts.version, version=release.version)))
+    unseen = no_model_folder(command, verdict.model)
+    if unseen is not None:
+        verdict.problems.append(unseen)
+        if place is not None and unseen.replacement and place.host.exists(unseen.flag):
+            verdict.docker_added += model_mount(unseen.flag)
     given = {p.source.option.dest for p in verdict.pieces if p.source is not None and p.source.option is not None}
     if "max_model_len" in given:
         from .memory import known_model, longer_than_the_model
@@ -303,6 +309,8 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
         verdict.problems += here.problems(command, release, place.machine)
         for problem in conflicts(verdict, place.machine, place.host):
             _repair(verdict, problem)
+        slow = here.slow_drive(model_on_host(verdict, place.machine.home), place.machine)
+        verdict.problems += [slow] if slow is not None else []
     verdict.problems += _in_variables(verdict)
     return verdict
 
@@ -320,7 +328,10 @@ def _repaired(verdict: Verdict) -> extract.Command:
     words = [Word(text, text, 0, 0, dynamic="$" in text) for text in verdict.argv]
     entry = "serve" if verdict.command.kind != "options" or verdict.model is not None else "api_server"
     kind = "argv" if verdict.command.kind == "options" else verdict.command.kind
-    return replace(verdict.command, kind=kind, words=words, entry=entry, env=dict(verdict.env), slips=[], repeated=[], problems=[], source="")
+    docker = [Word(text, text, 0, 0, dynamic="$" in text) for text in extract.docker_words(verdict.command, verdict.docker_added)] if verdict.command.docker else []
+    return replace(
+        verdict.command, kind=kind, words=words, entry=entry, env=dict(verdict.env), docker=docker, slips=[], repeated=[], problems=[], source=""
+    )  # fmt: skip
 
 
 def _repair(verdict: Verdict, problem: ArgProblem) -> None:

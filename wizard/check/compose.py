@@ -124,6 +124,7 @@ def _command(key: str, service: Mapping[str, Any], text: str) -> Command:
     command = Command("compose", [], "image", image=image, env=environment_of(service))
     command.facts["service"] = key
     command.facts["gpu_count"] = gpu_count(service)
+    command.facts["mounts"] = [(interpolate(a), interpolate(b)) for a, b in container.mounts_of_service(service)]
     if entry is not None:
         joined = _words(entry) + words
         texts = [w.text for w in joined]

@@ -247,12 +247,25 @@ def _program(words: list[Word], env: dict[str, str], source: str) -> Command | N
     return None
 
 
+def docker_verb(texts: Sequence[str]) -> int | None:
+    """Where ``run`` or ``create`` stands in a ``docker`` line; None where the line runs nothing."""
+    return next((i for i, t in enumerate(texts[:4]) if i and t in ("run", "create")), None)
+
+
+def docker_words(command: Command, added: Sequence[str] = ()) -> list[str]:
+    """docker's own words, with ``added`` among its options."""
+    texts = [w.text for w in command.docker]
+    at = (docker_verb(texts) or 0) + 1
+    return [*texts[:at], *added, *texts[at:]]
+
+
 def docker_run(texts: Sequence[str]) -> tuple[list[tuple[str, str]], int] | None:
     """The options of a ``docker run`` line by their long names, each with its value ("" for a switch), and where its
     image stands; None where the line runs nothing."""
-    if not any(t in ("run", "create") for t in texts[1:4]):
+    verb = docker_verb(texts)
+    if verb is None:
         return None
-    position = next(i for i, t in enumerate(texts) if t in ("run", "create")) + 1
+    position = verb + 1
     options: list[tuple[str, str]] = []
     while position < len(texts) and texts[position].startswith("-") and texts[position] != "--":
         name, equals, value = texts[position].partition("=")

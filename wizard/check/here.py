@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from wizard import releases
 from wizard.i18n import _, clause
+from wizard.outputs.quoting import bash_line
+from wizard.program import words_on
 from wizard.releases.types import ArgProblem, Release
 
 from .container import wants_nvidia
@@ -26,6 +28,19 @@ def problems(command: Command, release: Release, machine: Machine) -> list[ArgPr
     elif command.kind in ("argv", "shell"):
         found += [("vLLM " + release.version, text) for text in _native(release, machine)]
     return [ArgProblem(flag, "conflict", clause(text), accepted=True, stops=True) for flag, text in found]
+
+
+def slow_drive(model: str | None, machine: Machine) -> ArgProblem | None:
+    """That a model's folder lies on a Windows or network drive: nothing wrong with the command, but a long start."""
+    from wizard.plan.choose_model import SLOW
+
+    path = machine.home + model[1:] if model is not None and model.startswith("~/") else model or ""
+    mount = machine.mount_of(path) if path.startswith("/") else None
+    if mount is None or mount.kind.value not in SLOW:
+        return None
+    move = bash_line([*words_on(machine.name), "move", path])
+    told = _("this lies on a slow drive ({mount}), from which a start takes many times as long; {command} copies and verifies it")
+    return ArgProblem(path, "ok", told.format(mount=mount.path, command=move))
 
 
 def _blockers(command: Command, machine: Machine) -> Iterator[str]:

@@ -68,6 +68,7 @@ class Verdict:
     pieces: list[Piece] = field(default_factory=list)
     env_removed: list[str] = field(default_factory=list)
     model: str | None = None
+    docker_added: list[str] = field(default_factory=list)  # options that docker's own words lack
     repaired_outcome: Outcome = "starts"  # what becomes of the command as it was repaired
 
     @property
@@ -101,7 +102,7 @@ class Verdict:
 
     @property
     def changed(self) -> bool:
-        return any(p.changed for p in self.pieces) or bool(self.env_removed) or bool(self.command.repeated)
+        return any(p.changed for p in self.pieces) or bool(self.env_removed or self.docker_added or self.command.repeated)
 
 
 def judge(command: Command, release: Release, machine: Machine | None = None) -> Verdict:
@@ -120,6 +121,7 @@ class _Judge:
         self.env_removed: list[str] = []
         self.json_parts: dict[str, dict[str, Any]] = {}
         self.added: list[list[str]] = []
+        self.docker_added: list[str] = []
         self.model: str | None = None
         self.model_flag_given = False
         self.refused = False
@@ -148,7 +150,7 @@ class _Judge:
         accepted = not self.refused and not any(p.refused for p in (*self.command.problems, *self.problems))
         return Verdict(
             self.command, self.release, accepted, [*self.command.problems, *self.problems], argv, self.env,
-            self.pieces, self.env_removed, self.model,
+            self.pieces, self.env_removed, self.model, self.docker_added,
         )  # fmt: skip
 
     def _say(self, flag: str, kind: str, message: str, **more: Any) -> None:
@@ -723,7 +725,9 @@ class _Judge:
         self._batches(given)
         if self.command.kind == "docker":
             sizes = [self._number(given, d) or 1 for d in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")]
-            self.problems += container.of_docker(self.command, math.prod(sizes))
+            lacking = container.of_docker(self.command, math.prod(sizes))
+            self.problems += lacking
+            self.docker_added += [word for p in lacking if p.replacement for word in p.replacement.split()]
 
     def _batches(self, given: dict[str, Argument]) -> None:
         """A step too small for the sequences, or, where prompts are not split, for a whole prompt."""

@@ -11,6 +11,7 @@ from wizard.models.quant import quantization_conflict
 from wizard.releases.parse import BadValue, human_int
 from wizard.releases.types import ArgProblem
 
+from .container import model_on_host
 from .judge import Verdict
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ GIB = 1 << 30
 
 def conflicts(verdict: Verdict, machine: Machine, host: Host) -> list[ArgProblem]:
     """What the machine's GPUs are too small for, or a tensor parallel size that does not divide the model."""
-    info = model_info(verdict.model, machine, host)
+    info = model_info(model_on_host(verdict, machine.home), machine, host)
     gpus = _same_gpus(machine)
     if info is None or not gpus:
         return []
@@ -75,7 +76,10 @@ def longer_than_the_model(verdict: Verdict, info: ModelInfo | None) -> ArgProble
 def not_quantized_so(verdict: Verdict, machine: Machine | None, host: Host | None) -> ArgProblem | None:
     """A method of quantization that needs a checkpoint of its own, for a model that is known to be none."""
     given = next((p.source for p in verdict.pieces if p.words and p.source and p.source.option and p.source.option.dest == "quantization" and p.source.values), None)
-    info = model_info(verdict.model, machine, host) if machine is not None and host is not None else known_model(verdict.model)
+    if machine is not None and host is not None:
+        info = model_info(model_on_host(verdict, machine.home), machine, host)
+    else:
+        info = known_model(verdict.model)
     if given is None or info is None or (info.repo_id != verdict.model and not info.is_local):
         return None  # a recipe is found by the name alone: another's checkpoint may be quantized
     if host is not None and info.is_local and any(host.exists(f"{info.source}/{name}") for name in ("quant_config.json", "quantize_config.json")):

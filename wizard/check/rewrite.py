@@ -12,7 +12,7 @@ from typing import Any
 
 from wizard.releases.types import ArgProblem
 
-from .extract import Command, variables_in
+from .extract import Command, docker_verb, docker_words, variables_in
 from .judge import Piece, Verdict
 from .lexer import Word
 
@@ -49,9 +49,9 @@ def _shown(command: Command, word: str) -> str:
 
 
 def _docker_words(verdict: Verdict) -> list[str]:
-    """docker's own words, with variables as they should be now."""
+    """docker's own words, with variables as they should be now and what was lacking."""
     words: list[str] = []
-    texts = [w.text for w in verdict.command.docker]
+    texts = docker_words(verdict.command, verdict.docker_added)
     seen: set[str] = set()
     position = 0
     while position < len(texts):
@@ -145,6 +145,9 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
         edits.append((command.repeated[0].start, command.repeated[-1].end + 1, ""))
     if added:
         edits.append((last, last, "".join(joint + group for group in added)))
+    if verdict.docker_added:
+        verb = command.docker[docker_verb([w.text for w in command.docker]) or 0]
+        edits.append((verb.end, verb.end, "".join(" " + quote(w) for w in verdict.docker_added)))
     edits += _env_edits(text, verdict)
     return edits
 

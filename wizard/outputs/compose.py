@@ -143,7 +143,7 @@ def compose_file(plan: Plan) -> FileSpec:
         mode=0o644,
         title=_("for Docker Compose; Docker cannot run it here yet")
         if plan.docker_lacks
-        else _("the same server for Docker Compose"),
+        else _("for Docker Compose"),
     )
 
 

@@ -208,6 +208,7 @@ class PasteDialog(Dialog[Pasted]):
 def pasted(verdict: Any) -> Pasted:
     """What a judged command gives."""
     from wizard.check.commands import kind_words
+    from wizard.check.container import mounts, on_host
 
     kept = {p.partition("=")[0] for p in verdict.argv}
     removed = []
@@ -216,21 +217,8 @@ def pasted(verdict: Any) -> Pasted:
             instead = _("Instead: {flag}").format(flag=problem.replacement) if problem.replacement else ""
             removed.append(LeftOut(problem.flag, sentences(stopped(kind_words(problem.kind)), instead) if instead else kind_words(problem.kind)))
     docker = tuple(w.text for w in verdict.command.docker)
-    model = on_host(verdict.model, docker) if verdict.model is not None else None
+    model = on_host(verdict.model, mounts(verdict.command)) or verdict.model if verdict.model is not None else None
     return Pasted(tuple(verdict.argv), model, tuple(removed), dict(verdict.env), docker)
-
-
-def on_host(path: str, docker: Sequence[str]) -> str:
-    """The path on the host of what a container sees at ``path``, by its bind mounts; else ``path``."""
-    from wizard.check.extract import docker_run
-
-    for name, value in (docker_run(docker) or ([], 0))[0]:
-        parts = value.split(":")
-        if name == "--volume" and len(parts) >= 2 and parts[0].startswith(("/", "~", ".", "$")):
-            inside = parts[1].rstrip("/")
-            if inside and (path == inside or path.startswith(inside + "/")):
-                return parts[0].rstrip("/") + path[len(inside) :]
-    return path
 
 
 def answers_around(plan: Plan, command: Pasted) -> tuple[dict[str, Value], list[LeftOut]]:

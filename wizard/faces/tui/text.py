@@ -91,6 +91,12 @@ def clip(text: str, width: int, ellipsis: str = "…") -> str:
 
 def shorten(text: str, width: int, ellipsis: str = "…") -> str:
     """The same, up to the end of a part of the sentence where one is in reach: "does not fit" of "does not fit: why"."""
+    part = whole_part(text, width)
+    return clip(" ".join(one_width(text).split()), width, ellipsis) if part is None else part
+
+
+def whole_part(text: str, width: int) -> str | None:
+    """``text``, or its longest first part that makes sense alone, in at most ``width`` cells; None where none does."""
     whole = " ".join(one_width(text).split())
     if cell_len(whole) <= width:
         return whole
@@ -98,7 +104,7 @@ def shorten(text: str, width: int, ellipsis: str = "…") -> str:
         at = [m.start() for m in re.finditer(ends, whole) if max(4, width // 5) <= cell_len(whole[: m.start()]) <= width]
         if at:
             return whole[: at[-1]]
-    return clip(whole, width, ellipsis)
+    return None
 
 
 def clip_left(text: str, width: int, ellipsis: str = "…") -> str:

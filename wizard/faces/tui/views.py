@@ -920,7 +920,10 @@ class ReviewView(StepView):
         self.query_one("#review-again-row").display = self.asks_again(plan)
         rows = self.query_one("#review-files", Rows)
         width = max((cell_len(short_path(c)) for c in self.changes), default=0)
-        rows.set_rows([Row(c.path, change_drawer(c, width, self), one_line=True) for c in self.changes], tuple(self.changes))
+        state_width = max((cell_len(state_word(c.state.value)) for c in self.changes), default=0)
+        rows.set_rows(
+            [Row(c.path, change_drawer(c, width, state_width, self), one_line=True) for c in self.changes], tuple(self.changes)
+        )
         rows.display = bool(self.changes) and not self.written
         self._show_apply(plan)
         out_dir = self.field_of("out_dir")
@@ -1018,7 +1021,7 @@ def short_path(change: Any) -> str:
     return str(change.path) if change.spec.path.startswith("/") else str(change.spec.path)
 
 
-def change_drawer(change: Any, width: int, view: Widget) -> Any:
+def change_drawer(change: Any, width: int, state_width: int, view: Widget) -> Any:
     def draw(room: int, cursor: bool, chosen: bool) -> list[Content]:
         glyphs = glyphs_of(view)
         word, style = _STATES[change.state.value]
@@ -1028,10 +1031,10 @@ def change_drawer(change: Any, width: int, view: Widget) -> Any:
         parts: list[Part] = [
             ((glyphs.cursor if cursor else " ") + " ", ACCENT),
             (pad(name, name_width, glyphs.ellipsis), f"bold {ACCENT}" if cursor else TEXT),
-            ("  " + pad(_(word), 8), style),
+            ("  " + pad(_(word), state_width), style),
         ]
         left = room - content(parts).cell_length - 2
-        parts.append(("  " + clip(told, left, glyphs.ellipsis) if left > 8 else "", DIM))
+        parts.append(("  " + (text.whole_part(told, left) or "") if left > 8 else "", DIM))
         return [content(parts)]
 
     return draw

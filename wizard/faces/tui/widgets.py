@@ -31,6 +31,7 @@ from wizard.faces.tui.text import (
     join,
     pad,
     shorten,
+    whole_part,
     wrapped,
 )
 from wizard.i18n import _
@@ -482,6 +483,10 @@ def _with_end(line: Content, end: str, width: int) -> Content:
     return line.truncate(room, pad=True) + Content.styled(end, DIM)
 
 
+_OUT_OF_SIGHT = 4  # cells for the mark of rows out of sight
+_SHORTEST = 16  # cells in which a reason still tells something
+
+
 class Chooser(Rows):
     """One of several, each with its reason and what speaks against it. The cursor is the choice."""
 
@@ -511,6 +516,15 @@ class Chooser(Rows):
         self.post_message(Control.Edited(self))
 
     def _drawer(self, choice: Choice, explain: bool, label_width: int) -> Callable[[int, bool, bool], list[Content]]:
+        def badge_of(choice: Choice) -> str:
+            return "  " + _("recommended") if choice.recommended else ""
+
+        def reasons_stand(width: int) -> bool:
+            # Reasons cut off row upon row tell nothing: all of them stand, or none. The marked row's stands whole below.
+            left = width - len(glyphs_of(self).radio_on) - 1 - label_width - 2 - _OUT_OF_SIGHT
+            rooms = ((c.note, left - cell_len(badge_of(c))) for c in self.choices if not c.against)
+            return all(room < _SHORTEST or whole_part(note, room) is not None for note, room in rooms)
+
         def draw(width: int, cursor: bool, chosen: bool) -> list[Content]:
             glyphs = glyphs_of(self)
             mark = glyphs.radio_on if chosen else glyphs.blocked.center(len(glyphs.radio_on)) if choice.disabled else glyphs.radio_off
@@ -527,14 +541,14 @@ class Chooser(Rows):
                     against = _("Against: {text}").format(text=choice.against)
                     lines += wrapped(against, width, indent, BAD if choice.disabled else WARN)
                 return lines
-            badge = "  " + _("recommended") if choice.recommended else ""
+            badge = badge_of(choice)
             # Where the column of labels leaves no room for it, the badge comes closer.
             parts.append((pad(choice.label, min(label_width, width - content(parts).cell_length - cell_len(badge))), style))
             note, note_style = (choice.against, WARN) if choice.against else (choice.note, DIM)
             if badge:
                 parts.append((badge, OK))
-            room = width - content(parts).cell_length - 2 - 4  # 4: the mark of rows out of sight
-            if note and room >= 16:
+            room = width - content(parts).cell_length - 2 - _OUT_OF_SIGHT
+            if note and room >= _SHORTEST and (choice.against or reasons_stand(width)):
                 parts.append(("  " + shorten(note, room, glyphs.ellipsis), note_style))
             return [content(parts).truncate(width)]
 

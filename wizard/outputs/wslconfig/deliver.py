@@ -38,7 +38,7 @@ def to_filespec(machine: Machine, advice: WslAdvice, out_dir: str = "", apply: b
     if not content:
         content = head()
     if not apply:
-        return FileSpec(path=NAME, content=content, title=_("settings of the WSL 2 machine (a proposal)"))
+        return FileSpec(path=NAME, content=content, title=_("settings of WSL2, a proposal"))
     if wsl is None or wsl.wslconfig_path is None:
         why = wsl.windows_profile.reason if wsl is not None else ""
         raise WizardError(
@@ -56,7 +56,7 @@ def to_filespec(machine: Machine, advice: WslAdvice, out_dir: str = "", apply: b
         content=content,
         edited=True,
         expected_bytes=existing,
-        title=_("settings of the WSL 2 machine"),
+        title=_("settings of WSL2"),
     )
 
 

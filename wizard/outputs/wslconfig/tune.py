@@ -250,13 +250,13 @@ def _memory_reason(ram: float, cap: float, need: float, good: float | None, gib:
         )
     wish = good if good is not None else need
     if min(cap, wish) < min(cap, ram / 2):
-        return _("Half of the {ram:.1f} GiB, in whole GiB, which is what WSL2 takes by itself and more than the {wish:.1f} GiB that are wanted ({parts}).").format(
+        return _("Half of the {ram:.1f} GiB, in whole GiB, as WSL2 takes by itself: more than the {wish:.1f} GiB that are wanted, which are {parts}.").format(
             ram=ram, wish=wish, parts=parts
         )
     if wish <= cap:
         return _("{wish:.1f} GiB, rounded up: {parts}. {windows}.").format(wish=wish, parts=parts, windows=windows)
     return _(
-        "All that Windows can spare: it keeps {left:.1f} of {ram:.1f} GiB. Wanted are {wish:.1f} GiB ({parts}), so later starts read a part of the weights from disk again."
+        "All that Windows can spare: it keeps {left:.1f} of {ram:.1f} GiB. Wanted are {wish:.1f} GiB: {parts}. So later starts read a part of the weights from disk again."
     ).format(left=ram - gib, ram=ram, wish=wish, parts=parts)
 
 
