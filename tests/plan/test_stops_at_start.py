@@ -50,6 +50,11 @@ def test_a_method_that_only_reads_what_is_stored_so_stands_in_the_way(method: st
     assert "not_quantized_so" in codes(made)
 
 
+def test_a_method_for_checkpoints_of_another_kind_stands_in_the_way() -> None:
+    made = plan(session_of(DESKTOP, model="Qwen/Qwen3-8B-AWQ", quantization="gptq_marlin"))
+    assert "not_quantized_so" in codes(made)
+
+
 @pytest.mark.parametrize("method", ["fp8", "bitsandbytes", "mxfp8", "experts_int8"])
 def test_what_quantizes_while_it_loads_stays(method: str) -> None:
     assert "not_quantized_so" not in codes(plan(session_of(DESKTOP, quantization=method)))

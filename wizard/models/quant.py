@@ -273,19 +273,38 @@ _READERS: dict[str, Any] = {
 }
 
 
-# Methods that read how a checkpoint was quantized from it, and stop where it says nothing; others quantize at the start.
-_OF_A_CHECKPOINT = ("awq", "gptq", "modelopt")
+# Methods that only read a checkpoint that is quantized so: vLLM looks for their settings in its config.json, then in a
+# file of their own, and stops without them (get_quant_config in vLLM's model_loader/weight_utils.py, 0.8 to 0.32).
+# Others quantize at the start.
+_OF_A_CHECKPOINT = frozenset(
+    {
+        "awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "gptq_marlin_24", "gptq_bitblas", "bitblas", "marlin", "hqq", "moe_wna16", "qqq",
+        "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "compressed-tensors", "quark", "auto-round", "petit_nvfp4",
+    }
+)  # fmt: skip
+_FAMILIES = ("awq", "gptq", "modelopt")  # of these each reads its own checkpoints only
 
 
 def quantization_conflict(info: ModelInfo, method: str) -> str | None:
-    """Why vLLM stops at ``--quantization METHOD`` for a model that is not quantized so; None where it does not."""
-    plain = method.lower().removeprefix("auto_")
-    family = next((f for f in _OF_A_CHECKPOINT if plain == f or plain.startswith(f + "_")), None)
-    if family is None or not info.servable:
+    """Why vLLM stops at ``--quantization METHOD`` for a model that is not quantized so; None where nothing says that."""
+    method = method.lower()
+    if method not in _OF_A_CHECKPOINT or not info.servable:
         return None
     if not info.quantization:
+        if _stored_smaller(info):
+            return None
         return _("--quantization {method} is for checkpoints that were quantized with it, and this model is not quantized").format(method=method)
-    other = next((f for f in _OF_A_CHECKPOINT if info.quantization.startswith(f)), None)
-    if other is None or other == family:
+    family, other = (next((f for f in _FAMILIES if m.startswith(f)), None) for m in (method.removeprefix("auto_"), info.quantization))
+    if family is None or other is None or other == family:
         return None
     return _("--quantization {method} is for checkpoints that were quantized with it, and this model is quantized with {other}").format(method=method, other=info.quantization)
+
+
+def _stored_smaller(info: ModelInfo) -> bool:
+    """Whether the weights are far smaller than the model is: quantized after all, as a file of their own may say."""
+    if not info.config:
+        return False
+    from wizard.models.inspect import from_config
+
+    whole = from_config(info.config, source=info.source).weight_bytes
+    return bool(whole and info.weight_bytes and info.weight_bytes < 0.8 * whole)

@@ -16,6 +16,7 @@ from wizard.fit_types import CPU_PROCESS_BYTES, FitResult, WayOut, surely_too_la
 from wizard.i18n import _, clauses, labelled, listed, sentence, sentences
 from wizard.models.info import LayerKind, ModelInfo
 from wizard.models.move_place import own_name, place_in, typical_rate
+from wizard.models.quant import quantization_conflict
 from wizard.outputs.quoting import bash_line, slug
 from wizard.plan import runtime as rt
 from wizard.plan.access import choose_access
@@ -29,7 +30,6 @@ from wizard.plan.choose_model import (
     candidates,
     choices,
     default_intent,
-    not_quantized_so,
     recipe_for,
     unsupported,
 )
@@ -710,7 +710,7 @@ def _sizes(
 def _check_quantization(draft: Draft, info: ModelInfo, extra: Mapping[str, Value]) -> None:
     """A way to read weights that these weights are not stored in; what quantizes while it loads is another thing."""
     method = str(extra.get("quantization") or "").strip()
-    wrong = not_quantized_so(info, method) if "hf_overrides" not in extra else ""
+    wrong = quantization_conflict(info, method) if "hf_overrides" not in extra else None
     if wrong:
         draft.block(
             "not_quantized_so",

@@ -287,28 +287,6 @@ def cache_objection(dtype: str, release: str, device: str, capability: str | Non
     return _("{name} for the KV cache needs compute capability {wanted} or newer; this GPU has {have}").format(name=dtype, wanted=wanted, have=capability)
 
 
-# Methods that only read a checkpoint that is quantized so: vLLM looks for their settings in its config.json, then in a
-# file of their own, and stops without them (get_quant_config in vLLM's model_loader/weight_utils.py, 0.8 to 0.32).
-CHECKPOINT_METHODS = frozenset(
-    {
-        "awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "gptq_marlin_24", "gptq_bitblas", "bitblas", "marlin", "hqq", "moe_wna16", "qqq",
-        "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "compressed-tensors", "quark", "auto-round", "petit_nvfp4",
-    }
-)  # fmt: skip
-
-
-def not_quantized_so(info: ModelInfo, method: str) -> str:
-    """Why vLLM stops at this ``--quantization``: the model is not stored so; an empty text where nothing says that."""
-    if method not in CHECKPOINT_METHODS or not info.config or info.quantization is not None:
-        return ""
-    from wizard.models.inspect import from_config
-
-    whole = from_config(info.config, source=info.source).weight_bytes
-    if whole and info.weight_bytes and info.weight_bytes < 0.8 * whole:
-        return ""  # packed after all: its settings may stand in a file of their own
-    return _("this model is not quantized, and {method} only reads weights that are stored so").format(method=method)
-
-
 def choices(found: tuple[Candidate, ...], limit: int = 60) -> tuple[Choice, ...]:
     """The candidates as choices: what lies here first, then what could be downloaded and fits."""
     best = found[0].source if found and (found[0].fits or found[0].offload_gib) else None
