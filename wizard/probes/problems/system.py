@@ -168,7 +168,7 @@ def wsl_itself(machine: Machine) -> list[Problem]:
                 Severity.INFO,
                 _("Mirrored networking together with Docker"),
                 _(
-                    "Published container ports are not always reachable in this mode. If the server cannot be reached, take networkingMode=mirrored out of .wslconfig, or let the container use the host's network."
+                    "Published container ports are not always reachable in this mode. If the server cannot be reached: choose “Local environment” on the step “vLLM version”, which publishes no container port; or take the line networkingMode=mirrored out of the .wslconfig in your Windows user folder and type wsl --shutdown in PowerShell on Windows."
                 ),
             )
         )
