@@ -425,3 +425,14 @@ def test_a_driver_that_an_image_admits_is_told_so_and_a_system_upgrade_is_warned
     assert "does not run with this driver" in gpu._without_update(machine, 545, "0.32.0")
     newer = gpu._driver(replace(machine, os_name=known("Ubuntu 24.04.3 LTS", "test")))[0]
     assert "upgrades the whole system" not in newer.detail
+
+
+@pytest.mark.parametrize(
+    ("change", "spared"),
+    [(lambda m: m, True), (lambda m: part(m, "docker", nvidia_runtime=False), False), (lambda m: part(m, "docker", engine=unknown("not there")), False)],
+)
+def test_what_only_a_local_environment_needs_is_told_where_docker_serves(change: Callable[[Machine], Machine], spared: bool) -> None:
+    machine = change(part(recorded(LINUX), "python", uv=unknown("no"), compiler=False))
+    told = {p.code: p.detail for p in find_problems(machine)}
+    for code in ("no_uv", "no_compiler"):
+        assert ("With Docker, which works here" in told[code]) is spared

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wizard.facts import Machine, Mount, MountKind, ProbeRun, Problem, Severity, SystemKind
-from wizard.i18n import _, sentences
+from wizard.i18n import _, sentences, stopped
 from wizard.probes.common import GIB, gib, version_tuple
+from wizard.probes.problems.docker import docker_engine
 from wizard.probes.problems.words import CONTAINERS, sh_quote, uses_apt
 
 # Of vLLM 0.33.0.
@@ -181,7 +184,15 @@ def python_tools(machine: Machine) -> list[Problem]:
             "In a local environment Triton compiles small pieces of C when vLLM starts. Docker images bring their own compiler."
         )
         found.append(Problem("no_compiler", Severity.INFO, _("No C compiler"), detail, commands))
+    if _docker_serves(machine):
+        spared = _("With Docker, which works here, none of this is needed.")
+        found = [replace(p, detail=sentences(stopped(p.detail), spared)) if p.severity is Severity.INFO else p for p in found]
     return found
+
+
+def _docker_serves(machine: Machine) -> bool:
+    """Whether Docker is there with nothing to cure, so that a local environment is one of two ways."""
+    return machine.docker.engine.known and all(p.severity is Severity.INFO for p in docker_engine(machine))
 
 
 def _no_uv(machine: Machine) -> Problem:
