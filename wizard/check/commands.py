@@ -205,11 +205,8 @@ def _not_exact(release: Release) -> list[str]:
     """What is said where another release stands for one that is not known."""
     if release.exact:
         return []
-    if releases.is_older_than_known(str(release.asked)):
-        text = _("{asked} is not known: checked against {version}, the oldest known release.")
-    else:
-        text = _("{asked} is not known: checked against {version}, the nearest older release.")
-    return [text.format(asked=release.asked, version=release.version)]
+    told = _("{asked} is not known: checked against {stand_in}.")
+    return [told.format(asked=release.asked, stand_in=releases.stand_in(release))]
 
 
 def check_words(words: list[str], asked: str | None = None, place: Place | None = None) -> Report:

@@ -207,13 +207,11 @@ def _facts_text(plan: Plan) -> str:
         )
         version = plan.release.version
         if not plan.release.exact and plan.release.asked:
-            from wizard.releases import is_older_than_known
+            from wizard.releases import stand_in
 
-            version = (
-                _("{asked}, which is not known here: with the flags of {nearest}, the oldest known release")
-                if is_older_than_known(plan.release.asked)
-                else _("{asked}, which is not known here: with the flags of {nearest}, the nearest older release")
-            ).format(asked=plan.release.asked, nearest=version)
+            version = _("{asked}, which is not known here: with the flags of {stand_in}").format(
+                asked=plan.release.asked, stand_in=stand_in(plan.release)
+            )
             if plan.runtime == "docker":
                 how = _("Docker image {image}, if there is one").format(image=plan.image_reference)
         rows.append((_("vLLM"), listed((version, how)) if plan.release.exact else clauses((version, how))))

@@ -349,13 +349,8 @@ def choose_release(draft: Draft, needs: Needs) -> tuple[Release | None, tuple[Kn
                 "release_not_known",
                 _("vLLM {asked} is not in the catalogue.").format(asked=given[0]),
                 sentences(
-                    (
-                        _("Its flags are taken from {nearest}, the oldest release that is known.")
-                        if releases.is_older_than_known(str(given[0]))
-                        else _(
-                            "Its flags are taken from {nearest}, the nearest older release. “vllm-wizard releases update” or “releases probe” brings the real ones."
-                        )
-                    ).format(nearest=pinned.version),
+                    _("Its flags are taken from {stand_in}.").format(stand_in=releases.stand_in(pinned)),
+                    _("“vllm-wizard releases update” or “releases probe” brings the real ones."),
                     _("Whether it was published at all is not known here: if it was not, the first start cannot download it."),
                 ),
             )

@@ -153,10 +153,14 @@ def resolve(asked: str) -> tuple[str, bool]:
     return (older[-1] if older else known[0]), False
 
 
-def is_older_than_known(asked: str) -> bool:
-    """Whether what was asked for is a version below the oldest that is known."""
-    oldest = versions()[0]
-    return _VERSION.match(asked.strip()) is not None and version_key(asked) < version_key(oldest)
+def stand_in(release: Release) -> str:
+    """A release that stands for one that is not known, as words: "0.33.0, the nearest older release"."""
+    from wizard.i18n import _
+
+    asked = str(release.asked or "").strip()
+    older = _VERSION.match(asked) is not None and version_key(asked) < version_key(versions()[0])
+    words = _("{version}, the oldest known release") if older else _("{version}, the nearest older release")
+    return words.format(version=release.version)
 
 
 @lru_cache(maxsize=16)
@@ -293,7 +297,7 @@ from .parse import check_argv, find_option  # noqa: E402
 
 __all__ = [
     "ArgProblem", "DriverNeed", "ImageInfo", "KnownFault", "Option", "Release", "check_argv", "driver_needed",
-    "find_option", "first_with_architecture", "first_with_flag", "flag_spans", "image_for", "image_of", "is_older_than_known",
-    "known_faults", "last_with_flag", "load", "newest", "next_version", "resolve", "runs_on", "spans", "supports_architecture",
+    "find_option", "first_with_architecture", "first_with_flag", "flag_spans", "image_for", "image_of",
+    "known_faults", "last_with_flag", "load", "newest", "next_version", "resolve", "runs_on", "spans", "stand_in", "supports_architecture",
     "user_data_folder", "version_key", "versions",
 ]  # fmt: skip

@@ -186,15 +186,11 @@ def _image_json(image: ImageInfo) -> dict[str, Any]:
 
 
 def _show(version: str, flag: str | None, as_json: bool) -> int:
-    from . import is_older_than_known, load
+    from . import load, stand_in
 
     release = load(version)
     if not release.exact:
-        if is_older_than_known(version):
-            told = _("{asked} is not known; this is {version}, the oldest known release.")
-        else:
-            told = _("{asked} is not known; this is {version}, the nearest older release.")
-        print(told.format(asked=version, version=release.version), file=sys.stderr)
+        print(_("{asked} is not known; this is {stand_in}.").format(asked=version, stand_in=stand_in(release)), file=sys.stderr)
     if flag:
         return _show_flag(release, flag, as_json)
     data = release_json(release)
