@@ -185,6 +185,14 @@ def test_a_model_on_a_slow_drive_is_told_and_is_no_fault(small_card: Place, path
     assert report.verdicts[0].outcome == "starts"
 
 
+def test_little_memory_is_told_and_is_no_fault(small_card: Place) -> None:
+    words = ["vllm", "serve", "Qwen/Qwen3-0.6B", "--gpu-memory-utilization", "0.9"]
+    (told,) = check_words(words, "0.33.0", small_card).problems
+    assert (told.flag, told.counts) == ("this machine", False)
+    assert "7.7 GiB" in told.message
+    assert check_words(words, "0.33.0", place("wsl2-rtx4090-desktop")).problems == []
+
+
 @pytest.mark.parametrize(
     "mount",
     [
@@ -198,7 +206,7 @@ def test_the_memory_of_a_model_in_a_container_is_that_of_the_folder_mounted_ther
     words = [*RUN, *mount, IMAGE, "/m", "--max-model-len", "18528"]
     (verdict,) = check_words(words, None, small_card).verdicts
     assert (verdict.outcome, verdict.repaired_outcome) == ("stops", "starts")
-    assert {p.flag for p in verdict.problems} == {"--gpu-memory-utilization", SMALL}
+    assert {p.flag for p in verdict.problems} == {"--gpu-memory-utilization", SMALL, "this machine"}
 
 
 def test_the_same_in_a_compose_file(small_card: Place) -> None:

@@ -17,7 +17,7 @@ from wizard.regular_file import require_regular
 from wizard.releases.types import ArgProblem, Release
 
 from . import compose, config_file, extract, loose, rewrite
-from .container import model_mount, model_on_host, no_model_folder
+from .container import model_mount, no_model_folder
 from .judge import Verdict, judge
 from .lexer import Word
 
@@ -306,8 +306,7 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
         verdict.problems += here.problems(command, release, place.machine)
         for problem in conflicts(verdict, place.machine, place.host):
             _repair(verdict, problem)
-        slow = here.slow_drive(model_on_host(verdict, place.machine.home), place.machine)
-        verdict.problems += [slow] if slow is not None else []
+        verdict.problems += here.notes(verdict, place.machine)
     verdict.problems += _in_variables(verdict)
     return verdict
 

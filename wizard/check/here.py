@@ -6,17 +6,19 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from wizard import releases
-from wizard.i18n import _, clause
+from wizard.i18n import _, clause, sentences, stopped
 from wizard.outputs.quoting import bash_line
 from wizard.program import words_on
 from wizard.releases.types import ArgProblem, Release
 
-from .container import wants_nvidia
+from .container import model_on_host, wants_nvidia
 from .extract import Command
 
 if TYPE_CHECKING:
     from wizard.facts import Gpu, Machine
     from wizard.releases.types import ImageInfo
+
+    from .judge import Verdict
 
 
 def problems(command: Command, release: Release, machine: Machine) -> list[ArgProblem]:
@@ -30,7 +32,15 @@ def problems(command: Command, release: Release, machine: Machine) -> list[ArgPr
     return [ArgProblem(flag, "conflict", clause(text), accepted=True, stops=True) for flag, text in found]
 
 
-def slow_drive(model: str | None, machine: Machine) -> ArgProblem | None:
+def notes(verdict: Verdict, machine: Machine) -> list[ArgProblem]:
+    """What is no fault of the command and makes its start long or uncertain here: a slow drive, little memory."""
+    slow = _slow_drive(model_on_host(verdict, machine.home), machine)
+    little = [] if verdict.command.kind == "kubernetes" else [p for p in machine.problems if p.code == "low_ram"]
+    told = [ArgProblem(_("this machine"), "ok", sentences(stopped(clause(p.title)), p.detail)) for p in little]
+    return [*([slow] if slow is not None else []), *told]
+
+
+def _slow_drive(model: str | None, machine: Machine) -> ArgProblem | None:
     """That a model's folder lies on a Windows or network drive: nothing wrong with the command, but a long start."""
     from wizard.plan.choose_model import SLOW
 
