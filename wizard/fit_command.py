@@ -76,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
     _check_layout(args, info, request, machine)
     calibrations = _kept(host, args)
     if args.tp is None and request.gpus > 1 and layout_of(request).gpus == 1:
-        request = _spread(info, request, calibrations, notes)
-    calibration = calibrations.find(request, info.repo_id or info.source) if calibrations is not None else None
+        request = _spread(info, request, calibrations, notes, longest=is_longest(args.max_model_len))
+    calibration = _measured(calibrations, info, request)
     result = fit(info, request, calibration)
     if is_longest(args.max_model_len) and result.max_model_len_that_fits and request.max_model_len is None:
         request = replace(request, max_model_len=result.max_model_len_that_fits)
@@ -294,15 +294,28 @@ def _of_machine(machine: Machine) -> tuple[int | None, int | None, str, str | No
     return total, free, best[0].name, best[0].compute_capability.value, len(best), False, machine.gpu.nvlink.value
 
 
-def _spread(info: ModelInfo, request: FitRequest, calibrations: Calibrations | None, notes: list[str]) -> FitRequest:
-    """Over the GPUs there are, as the plan would: by what divides and by the links. The reasons go to ``notes``."""
+def _measured(calibrations: Calibrations | None, info: ModelInfo, request: FitRequest) -> Calibration | None:
+    return calibrations.find(request, info.repo_id or info.source) if calibrations is not None else None
+
+
+def _spread(info: ModelInfo, request: FitRequest, calibrations: Calibrations | None, notes: list[str], *, longest: bool) -> FitRequest:
+    """Over the GPUs there are, as the plan would: by what divides and by the links. The reasons go to ``notes``.
+
+    Without a length vLLM takes the model's own, unless it is to find the ``longest`` that fits: where what holds a
+    usual one does not hold that, it is spread wider.
+    """
     from wizard import releases
     from wizard.fit_choose import spread
+    from wizard.fit_core import fit
     from wizard.fit_layout import ALL_OPTIONS, Aim
 
     known = {option.dest for option in releases.load(request.release).options}
     aim = Aim(request.max_model_len, request.max_num_seqs)
     chosen, reasons = spread(info, request, request.gpus, aim, ALL_OPTIONS & known, calibration=calibrations)
+    if request.max_model_len is None and info.max_model_len and not longest and not fit(info, chosen, _measured(calibrations, info, chosen)).fits:
+        whole, why = spread(info, request, request.gpus, Aim(info.max_model_len, request.max_num_seqs), ALL_OPTIONS & known, calibration=calibrations)
+        if fit(info, whole, _measured(calibrations, info, whole)).fits:
+            chosen, reasons = whole, why
     notes += [f"{flag.replace('_', ' ')}: {reason}" for flag, reason in reasons.items()]
     return chosen
 

@@ -208,7 +208,11 @@ def choose_layout(
         if best is None or _clearly_better(score, best[0]):
             best = (score, offer)
     assert best is not None
-    return best[1].layout, _reasons(best[1], info, probe(best[1].layout), start)
+    (fits, reach, _many), offer = best
+    if offer.layout.gpus == 1 and not fits:
+        words = _("one GPU holds a shorter context, and more GPUs hold hardly more") if reach > 0 else _("one GPU does not hold it, and neither do {n}")
+        return offer.layout, {"tensor_parallel_size": words.format(n=gpus)}
+    return offer.layout, _reasons(offer, info, probe(offer.layout), start)
 
 
 def _clearly_better(score: tuple[bool, float, float], other: tuple[bool, float, float]) -> bool:

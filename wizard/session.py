@@ -400,6 +400,7 @@ def expand(path: str, home: str) -> str:
 # -- answers files ---------------------------------------------------------------------------------------------
 
 FORMAT = 1
+_TABLES = ("format", "chosen", "answers", "nodes", "cluster")  # what stands at the top; the last two list machines
 
 
 def dump_answers(values: Mapping[str, Value], *, heading: str, chosen: Iterable[str] | None = None) -> bytes:
@@ -440,6 +441,17 @@ def _toml(data: bytes) -> dict[str, Any]:
     return tomllib.loads(data.decode("utf-8-sig"))
 
 
+def refuse_unknown(document: Mapping[str, Any], name: str) -> None:
+    """A key at the top of an answers file that nothing reads: a slip there would lose a whole table."""
+    import difflib
+
+    for key in document:
+        if key not in _TABLES:
+            near = difflib.get_close_matches(key, _TABLES, 1, 0.6)
+            told = _("{name} has no place for “{key}”: at its top it may hold {known}.").format(name=name, key=key, known=listed(_TABLES))
+            raise BadInput(sentences(told, _("Did you mean {names}?").format(names=near[0]) if near else ""))
+
+
 def load_answers(data: bytes, name: str) -> dict[str, Value]:
     """The answers of a file written by any version of the wizard; wrong ones are named by line or key."""
     try:
@@ -460,13 +472,14 @@ def load_answers(data: bytes, name: str) -> dict[str, Value]:
     chosen = document.get("chosen", [])
     if not isinstance(chosen, list) or not all(isinstance(key, str) for key in chosen):
         raise BadInput(_("{name}: “chosen” must be a list of the keys that you decided.").format(name=name))
-    if "answers" not in document:
+    refuse_unknown(document, name)
+    if "answers" not in document and "nodes" not in document:
         raise BadInput(
             _("{name} holds no answers: they stand below a line [answers], as in the answers.toml that vllm-wizard writes.").format(
                 name=name
             )
         )
-    table = document["answers"]
+    table = document.get("answers", {})
     if not isinstance(table, dict):
         raise BadInput(_("{name}: “answers” must be a table.").format(name=name))
     answers: dict[str, Value] = {}

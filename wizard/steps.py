@@ -920,7 +920,7 @@ def set_answer(session: Session, plan: Plan, key: str, text: str, layer: Layer =
         for problem in release_problems(["model", word, text], release.version):
             if problem.kind in ("removed", "renamed", "not_yet") and problem.flag.startswith(word):
                 raise BadInput(sentences(_("There is no answer called “{key}”.").format(key=key), sentence(problem.message)))
-    near = difflib.get_close_matches(name, known, 3)
+    near = difflib.get_close_matches(name, list(dict.fromkeys(known)), 3)
     hint = _("Did you mean {names}?").format(names=", ".join(near)) if near else ""
     where = _("vLLM {version} has no such option either.").format(version=release.version) if release else ""
     raise BadInput(

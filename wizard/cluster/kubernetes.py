@@ -265,6 +265,14 @@ def _service(name: Names, selector: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def _rollout(cluster: ClusterPlan) -> Noted:
+    """How an old pod makes way for a new one."""
+    held = _("A new pod needs the GPUs of an old one: the old one leaves first.")
+    if GPU_RESOURCE.get(cluster.plan.device) is None:
+        held = _("A new pod needs the memory of an old one: the old one leaves first.")
+    return Noted({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, held)
+
+
 def _pod(cluster: ClusterPlan, name: Names, container: dict[str, Any], *, serves: bool) -> dict[str, Any]:
     plan = cluster.plan
     volumes, mounts = _storage(cluster, name)
@@ -298,7 +306,7 @@ def _deployment(cluster: ClusterPlan, name: Names) -> list[dict[str, Any]]:
         "spec": {
             "replicas": cluster.copies,
             "selector": {"matchLabels": labels},
-            "strategy": Noted({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, _("A new pod needs the GPUs of an old one: the old one leaves first.")),
+            "strategy": _rollout(cluster),
             "progressDeadlineSeconds": Noted(cluster.start_s + PULL_S, _("The image and the model are loaded within it.")),
             "template": {"metadata": {"labels": labels}, "spec": _pod(cluster, name, container, serves=True)},
         },
@@ -438,7 +446,7 @@ def stack_values(cluster: ClusterPlan) -> str:
     engine: dict[str, Any] = {
         "runtimeClassName": Noted("", _("The chart's default is nvidia, which not every cluster has.")),
         "containerPort": PORT,
-        "strategy": Noted({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, _("A new pod needs the GPUs of an old one: the old one leaves first.")),
+        "strategy": _rollout(cluster),
         "startupProbe": Noted(
             {"initialDelaySeconds": 15, "periodSeconds": PROBE_PERIOD_S, "failureThreshold": start_probe_failures(cluster), "httpGet": {"path": "/health", "port": PORT}},
             _("{minutes} minutes for loading: until this has passed once, nothing stops the server.").format(minutes=cluster.start_s // 60),

@@ -17,6 +17,7 @@ from wizard.i18n import _, clauses, labelled, ngettext
 from wizard.plan.sizing import usable_gpus
 from wizard.plan_types import Notice
 from wizard.record import ADDRESS_COMMAND
+from wizard.session import refuse_unknown
 
 if TYPE_CHECKING:
     from wizard.host import Host
@@ -34,17 +35,21 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}")
 
 
-def read_inventory(data: bytes, name: str, folder: str) -> Inventory:
+def read_inventory(data: bytes, name: str, folder: str, *, must_list: bool = False) -> Inventory:
     """The ``[[nodes]]`` and ``[cluster]`` of an answers file called ``name``; records are relative to ``folder``.
+    A file that ``must_list`` nodes and lists none is wrong.
 
     A wrong form raises :class:`BadInput` naming the node and field. What is wrong with a node itself (its record
     cannot be read) is a problem in the result, so that every node's is told at once.
     """
     document = _document(data, name)
+    refuse_unknown(document, name)
     settings = _settings(document.get("cluster", {}), name)
     rows = document.get("nodes", [])
     if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
         raise BadInput(_("{name}: write each node as a table of its own, headed [[nodes]].").format(name=name))
+    if must_list and not rows:
+        raise BadInput(_("{name} lists no nodes: each stands below a line [[nodes]], as “vllm-wizard help nodes” shows.").format(name=name))
     if len(rows) > MOST_NODES:
         raise BadInput(_("{name}: {n} nodes are more than {most}.").format(name=name, n=len(rows), most=MOST_NODES))
     nodes = [_node(row, at, name) for at, row in enumerate(rows, 1)]

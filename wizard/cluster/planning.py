@@ -446,7 +446,8 @@ def _way_nodes(shape: _Shape, key: str, over: Sized, unknown: int) -> Way:
 def _way_kubernetes(shape: _Shape, alone: Sized, over: Sized) -> tuple[Way, Sized]:
     title = _("Kubernetes")
     size = len(shape.nodes) or shape.settings.group_size or 1
-    needs = [_("a cluster with the vendor's GPU device plugin")]
+    cpu = shape.one.device == "cpu"
+    needs = [_("a Kubernetes cluster") if cpu else _("a cluster with the vendor's GPU device plugin")]
     entry = replace(alone, reason=_("one pod has all that the model needs"))
     if not entry.fits and size > 1:
         group = over if len(shape.nodes) > 1 else shape.over(size)

@@ -114,7 +114,8 @@ def _inventory_of(answers: Answers, file: str | None) -> Inventory:
 
     given, way = answers.get("nodes_file"), answers.get("run_on")
     # For a way that has no such question its answer is kept, and left out.
-    if given is not None and given[0] and (way is None or way[0] in ("", *OVER_NODES)):
+    named = given is not None and given[0] and (way is None or way[0] in ("", *OVER_NODES))
+    if given is not None and named:
         file = str(given[0])
     if file is None:
         return Inventory()
@@ -123,7 +124,7 @@ def _inventory_of(answers: Answers, file: str | None) -> Inventory:
         data = path.read_bytes()
     except OSError as error:
         raise BadInput(_("{path} cannot be read: {reason}.").format(path=path, reason=error.strerror or error)) from error
-    return read_inventory(data, str(path), str(path.parent))
+    return read_inventory(data, str(path), str(path.parent), must_list=bool(named))
 
 
 def prepared(session: Session, inventory: Inventory, *, given_out: bool) -> tuple[Session, ClusterPlan, list[Change] | None]:

@@ -182,7 +182,7 @@ TOPICS: dict[str, tuple[str, str]] = {
             "\n"
             "machine is the folder that vllm-wizard record DIR made on that machine, relative to this file; “this” is the machine that you sit at. interface may name the network card, where several have an address.\n"
             "\n"
-            "Name the file in the walk (“File with the nodes”) or with --set nodes_file=FILE; vllm-wizard cluster plan says what each way costs."
+            "Name the file in the walk (“File with the nodes”) or with --set nodes_file=FILE; “vllm-wizard cluster plan --answers FILE” says what each way costs."
         ),
     ),
     "mirrors": (
