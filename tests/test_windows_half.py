@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -283,3 +284,14 @@ def test_more_memory_than_windows_has_is_refused_and_not_passed_over(tmp_path: P
     assert main(["windows", *machine, "--yes", "--out", str(tmp_path / "out"), "--set", "wsl_memory_gib=4000"]) == 2
     assert "wsl_memory_gib" in capfd.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("typed", "written"), [("\n", True), ("q\ny\n", True), ("x\nn\n", False), ("", False)])
+def test_enter_writes_and_what_is_neither_is_asked_again(typed: str, written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    code = main(["--plain", "--machine", str(MACHINES / "windows-rtx4070"), "--out", str(tmp_path / "out")])
+    shown = capsys.readouterr().out
+    assert (tmp_path / "out" / ".wslconfig").exists() is written
+    assert ("Nothing was written." in shown) is not written
+    assert shown.count("[Y/n]") == max(1, typed.count("\n"))
+    assert code == (0 if written else 1)

@@ -401,6 +401,7 @@ def expand(path: str, home: str) -> str:
 
 FORMAT = 1
 _TABLES = ("format", "chosen", "answers", "nodes", "cluster")  # what stands at the top; the last two list machines
+_OF_A_KEPT_WALK = ("step", "saved", "secrets")  # beside these, in the file that the next start goes on from
 
 
 def dump_answers(values: Mapping[str, Value], *, heading: str, chosen: Iterable[str] | None = None) -> bytes:
@@ -446,7 +447,7 @@ def refuse_unknown(document: Mapping[str, Any], name: str) -> None:
     import difflib
 
     for key in document:
-        if key not in _TABLES:
+        if key not in (*_TABLES, *_OF_A_KEPT_WALK):
             near = difflib.get_close_matches(key, _TABLES, 1, 0.6)
             told = _("{name} has no place for “{key}”: at its top it may hold {known}.").format(name=name, key=key, known=listed(_TABLES))
             raise BadInput(sentences(told, _("Did you mean {names}?").format(names=near[0]) if near else ""))

@@ -48,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
     changes = _changes(args, half, host)
     if changes and _asks(args):
         _print(half, changes, None, steps=False)
-        if not _confirmed(_("Write these files? [y/N] ")):
+        print(_("How to go on inside WSL is told once they are written."))
+        if not _confirmed(_("Write these files? [Y/n] ")):
             print(_("Nothing was written."))
             return 1
     receipt = None
@@ -102,21 +103,28 @@ def _asks(args: argparse.Namespace) -> bool:
 
 
 def _confirmed(question: str) -> bool:
-    try:
-        return input(question).strip().lower() in ("y", "yes", _("yes"))
-    except EOFError:
-        return False
-    finally:
+    """Enter writes, as at the end of the walk: all of it was shown, and it can be undone. What is neither is asked again."""
+    while True:
+        try:
+            answer = input(question).strip().lower()
+        except EOFError:
+            print()
+            return False
         if not sys.stdin.isatty():
             print()
+        if answer in ("", "y", "yes", _("yes")):
+            return True
+        if answer in ("n", "no", _("no")):
+            return False
 
 
 def _print(half: WindowsHalf, changes: list[Change], receipt: Receipt | None, *, steps: bool = True) -> None:
+    from wizard import columns
     from wizard.faces import writing
     from wizard.probes import report
 
     if receipt is None:
-        print(report.text(half.machine))
+        print(report.text(half.machine, columns.of_prose(report.WIDTH)))
         print(_("What WSL should get:"))
         for setting in half.advice.settings:
             value = _("left to WSL") if setting.value is None else setting.value

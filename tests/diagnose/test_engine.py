@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -269,6 +270,21 @@ def test_encodings_and_line_ends() -> None:
         assert found.findings, data[:20]
         assert found.findings[0].line == WANTED
         assert found.findings[0].line_number == 7
+
+
+@pytest.mark.parametrize("damage", [lambda packed: packed[: len(packed) // 2], lambda packed: packed[: len(packed) // 2] + b"\xff" * 99 + packed[len(packed) // 2 + 99 :], lambda packed: packed])
+def test_a_compressed_log_that_ends_too_early_says_so(damage: Callable[[bytes], bytes]) -> None:
+    import gzip
+
+    from wizard.diagnose.report import as_text
+
+    calm = "\n".join(f"INFO 11-30 04:39:{n % 60:02d} [core.py:{n * 37 % 1000}] vLLM API server version 0.33.0, step {n * 7919 % 100003}" for n in range(3000))
+    packed = gzip.compress(calm.encode())
+    data = damage(packed)
+    found = told(data)
+    assert found.cut is (data != packed)
+    assert ("cut or damaged" in " ".join(as_text(found))) is found.cut
+    assert ("it may still be starting" in " ".join(as_text(found))) is not found.cut
 
 
 def test_colours_between_the_parts() -> None:

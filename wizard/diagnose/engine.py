@@ -126,6 +126,7 @@ class Diagnosis:
         self.run = 1
         self.lines = 0
         self.whole = True
+        self.cut = False  # the log was compressed and ends too early
         self.findings: list[Finding] = []
         self.chains: list[dict[str, Any]] = []
         self.wrappers: list[dict[str, Any]] = []
@@ -143,6 +144,7 @@ class Diagnosis:
             "runs": self.runs,
             "run": self.run,
             "lines": self.lines,
+            "cut": self.cut,
             "errors": self.chains,
             "wrappers": self.wrappers,
         }
@@ -316,7 +318,7 @@ def diagnose(lines: NumberedLines, known: Known | None = None) -> Diagnosis:
     book = rulebook.load()
     runs = runs_of(lines)
     diagnosis = Diagnosis()
-    diagnosis.lines, diagnosis.whole, diagnosis.runs = lines.total, lines.whole, max(1, len(runs))
+    diagnosis.lines, diagnosis.whole, diagnosis.cut, diagnosis.runs = lines.total, lines.whole, lines.cut, max(1, len(runs))
     # Of many restarts the last ones tell.
     chosen: tuple[int, Case, list[Match]] | None = None
     stopped: tuple[int, Case, list[Match]] | None = None

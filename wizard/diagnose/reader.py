@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
 CHUNK_BYTES = 1 << 20
+PIECE_BYTES = 1 << 14  # of what is compressed: little is lost to one wrong byte
 BLOCK_BYTES = 1 << 16
 HEAD_BYTES = 4 << 20  # kept whole
 PINNED_BYTES = 2 << 20  # the first suspicious blocks behind the head
@@ -38,15 +39,17 @@ class NoText(BadInput):
 
 
 class NumberedLines:
-    """``numbers[i]`` is the line number (from 1) of ``lines[i]``; ``total`` counts all lines of the input."""
+    """``numbers[i]`` is the line number (from 1) of ``lines[i]``; ``total`` counts all lines of the input. ``cut``: it
+    was compressed and ends too early, or is damaged from there on."""
 
-    __slots__ = ("lines", "numbers", "total", "whole")
+    __slots__ = ("cut", "lines", "numbers", "total", "whole")
 
     def __init__(self, lines: list[str], numbers: list[int] | range, total: int, whole: bool) -> None:
         self.lines = lines
         self.numbers = numbers
         self.total = total
         self.whole = whole
+        self.cut = False
 
 
 def read(stream: BinaryIO, *, text_only: bool = False) -> NumberedLines:
@@ -54,7 +57,13 @@ def read(stream: BinaryIO, *, text_only: bool = False) -> NumberedLines:
 
     Raises OSError as reading does, and with ``text_only`` NoText for what is no text.
     """
-    chunks = _plain_chunks(stream)
+    unpacked = _Unpacked(stream)
+    found = _read(unpacked.chunks(), text_only)
+    found.cut = unpacked.cut
+    return found
+
+
+def _read(chunks: Iterator[bytes], text_only: bool) -> NumberedLines:
     first = next(chunks, b"")
     if len(first) < CHUNK_BYTES:
         # Short reads of a pipe: fill up, so that what decides on the encoding is seen.
@@ -107,33 +116,59 @@ def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _plain_chunks(stream: BinaryIO) -> Iterator[bytes]:
-    first = stream.read(CHUNK_BYTES)
-    if not first.startswith(b"\x1f\x8b"):
+class _Unpacked:
+    """What a stream holds, unpacked where it is compressed with gzip."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+        self.cut = False
+
+    def chunks(self) -> Iterator[bytes]:
+        stream = self.stream
+        first = stream.read(CHUNK_BYTES)
+        if not first.startswith(b"\x1f\x8b"):
+            while first:
+                yield first
+                first = stream.read(CHUNK_BYTES)
+            return
+        import zlib
+
+        unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
         while first:
-            yield first
+            # max_length bounds what a small hostile archive can blow up to at once.
+            data = first
+            while data:
+                piece, rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
+                before = unpack.copy()
+                try:
+                    out = unpack.decompress(piece, CHUNK_BYTES)
+                except zlib.error:
+                    self.cut = True
+                    yield _up_to_the_damage(before, piece)
+                    return
+                if out:
+                    yield out
+                data = unpack.unconsumed_tail + rest
+                if unpack.eof:
+                    data = unpack.unused_data + rest
+                    if not data.startswith(b"\x1f\x8b"):
+                        return
+                    unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
             first = stream.read(CHUNK_BYTES)
-        return
+        self.cut = not unpack.eof
+
+
+def _up_to_the_damage(unpack: Any, piece: bytes) -> bytes:
+    """What a piece of compressed data gives before the byte that is wrong."""
     import zlib
 
-    unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
-    while first:
-        # max_length bounds what a small hostile archive can blow up to at once.
-        data = first
-        while data:
-            try:
-                out = unpack.decompress(data, CHUNK_BYTES)
-            except zlib.error:
-                return  # cut or damaged: what came so far is looked at
-            if out:
-                yield out
-            data = unpack.unconsumed_tail
-            if unpack.eof:
-                data = unpack.unused_data
-                if not data.startswith(b"\x1f\x8b"):
-                    return
-                unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        first = stream.read(CHUNK_BYTES)
+    out = b""
+    for at in range(len(piece)):
+        try:
+            out += unpack.decompress(piece[at : at + 1])
+        except zlib.error:
+            break
+    return out
 
 
 def _wide_decoder(sample: bytes) -> codecs.IncrementalDecoder | None:

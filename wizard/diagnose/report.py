@@ -5,7 +5,7 @@ from __future__ import annotations
 from wizard import columns
 from wizard.diagnose.engine import STAGE_TEXTS, Diagnosis, Finding, Fix
 from wizard.diagnose.lines import without_colours
-from wizard.i18n import N_, _, labelled
+from wizard.i18n import N_, _, labelled, sentences
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,16 +21,28 @@ def sure_word(confidence: str) -> str:
     return _SURE[confidence]
 
 
+CUT = N_("The compressed log is cut or damaged: only what could be unpacked was looked at, and its end may hold more.")
+
+
+def no_error_words(diagnosis: Diagnosis) -> str:
+    """What is said of a log with lines, without an error and without a server that came up."""
+    if diagnosis.cut:
+        return sentences(_("What there is of the log holds no error."), _(CUT))
+    return _("The log holds no error, and does not show that the server came up: it may still be starting.")
+
+
 def as_text(diagnosis: Diagnosis) -> list[str]:
     """The lines that are printed."""
-    out = [_head(diagnosis)]
+    out = columns.wrap(_head(diagnosis), columns.of_prose(WIDTH), "", "  ")
     if not diagnosis.findings:
         out += ["", _("No failure found.")]
         if diagnosis.ready:
             out.append(_("The server came up."))
         elif diagnosis.lines:
-            out += _wrap(_("The log holds no error, and does not show that the server came up: it may still be starting."), "")
+            out += _wrap(no_error_words(diagnosis), "")
         return out
+    if diagnosis.cut:
+        out += ["", *_wrap(_(CUT), "")]
     for number, finding in enumerate(diagnosis.findings):
         out += ["", *_finding(finding, first=number == 0)]
     return out

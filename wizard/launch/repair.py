@@ -7,6 +7,7 @@ tried before in this round: so the loop ends by itself.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,6 +177,20 @@ def _smaller(plan: Plan) -> list[tuple[str, dict[str, Any]]]:
     if isinstance(length, int) and length > 2048:
         out.append((_("Take less memory: a shorter context."), {**less, "max_model_len": str(max(2048, length // 2))}))
     return out
+
+
+def release_asked(commands: Iterable[str]) -> str | None:
+    """The release that a fix's commands bring, where they bring one: of an image's tag or of pip's line."""
+    found = re.search(r"vllm-openai:v(\d+(?:\.\d+)+)|vllm>=(\d+(?:\.\d+)+)", " ".join(commands))
+    return (found[1] or found[2]) if found is not None else None
+
+
+def has_it_already(commands: Iterable[str], plan: Plan) -> str | None:
+    """The plan's release, where a fix brings none that is newer."""
+    from wizard.releases import version_key
+
+    asked, own = release_asked(commands), plan.release
+    return own.version if asked is not None and own is not None and version_key(own.version) >= version_key(asked) else None
 
 
 def _newer_release(plan: Plan) -> list[tuple[str, dict[str, Any]]]:

@@ -63,7 +63,9 @@ def no_failure(diagnosis: Diagnosis, glyphs: Glyphs, width: int) -> Content:
     if diagnosis.ready:
         told = _("The server came up.")
     elif diagnosis.lines:
-        told = _("The log holds no error, and does not show that the server came up: it may still be starting.")
+        from wizard.diagnose.report import no_error_words
+
+        told = no_error_words(diagnosis)
     else:
         told = _("There is no line in it.")
     mark, style = (glyphs.done, OK) if diagnosis.ready else (glyphs.bullet, ACCENT)
@@ -592,6 +594,10 @@ class DiagnoseScreen(WholeScreen):
             more = [Content(""), *wrapped(told, width, 0, DIM), *more]
         if not reading.diagnosis.whole:
             more += [Content(""), *wrapped(_("The log is large: of its middle only what looks like a failure was kept."), width, 0, DIM)]
+        if reading.diagnosis.cut:
+            from wizard.diagnose.report import CUT
+
+            more += [Content(""), *wrapped(_(CUT), width, 0, WARN)]
         self.query_one("#log-more", Panel).put(join(more))
         self._draw_found_buttons()
 
@@ -616,7 +622,20 @@ class DiagnoseScreen(WholeScreen):
         usable = {u.summary: u for u in self.usable()}
         named = {f.summary for f in finding.fixes}
         fixes = [Fix(u.summary) for u in self.usable() if u.summary not in named] + finding.fixes
-        return [(f.summary, _fix_drawer(n, f, f.summary in usable, self)) for n, f in enumerate(fixes, 1)]
+        return [(f.summary, _fix_drawer(n, f, self._fix_note(f, f.summary in usable), self)) for n, f in enumerate(fixes, 1)]
+
+    def _fix_note(self, fix: Fix, usable: bool) -> str:
+        """What the plan has to do with a fix: it can take it over, or has it already."""
+        if usable:
+            return _("Enter takes it into the plan")
+        version = self._had_already(fix.commands)
+        return _("your plan has it already: it starts vLLM {version}").format(version=version) if version is not None else ""
+
+    def _had_already(self, commands: list[str]) -> str | None:
+        from wizard.launch.repair import has_it_already
+
+        plan = self.wizard.walk.plan
+        return has_it_already(commands, plan) if plan is not None and commands else None
 
     def usable_here(self) -> Usable | None:
         """The fix under the cursor, when the plan can take it."""
@@ -692,14 +711,20 @@ class DiagnoseScreen(WholeScreen):
                 enter = self.focused.label
         body = self.query_one("#whole-body", VerticalScroll)
         more = body.scroll_y < body.max_scroll_y
+        fixes = self.query_one("#log-fixes", Rows)
+        # Tab leaves the list of fixes whole: what is wanted there are the arrows.
+        choosing = self.state == "found" and fixes.has_focus and len(fixes.rows) > 1
         return [
             *([("Enter", enter, "default")] if enter else []),
-            ("Tab", _("Next field"), "app.focus_next"),
+            (self.glyphs.up + self.glyphs.down, _("Choose a fix"), "next_fix") if choosing else ("Tab", _("Next field"), "app.focus_next"),
             *([("PgDn", _("More"), "page(1)")] if more else []),
             ("F1", _("Help"), "help"),
             ("Esc", _("Leave") if self.alone and self.state != "reading" else _("Back"), "leave"),
             ("^Q", _("Quit"), "app.quit"),
         ]
+
+    def action_next_fix(self) -> None:
+        self.query_one("#log-fixes", Rows).action_move(1)
 
     def help_text(self) -> Content:
         return help_lines(
@@ -801,14 +826,14 @@ def _finding_drawer(number: int, finding: Finding, screen: Widget) -> Any:
     return draw
 
 
-def _fix_drawer(number: int, fix: Fix, usable: bool, screen: Widget) -> Any:
+def _fix_drawer(number: int, fix: Fix, note: str, screen: Widget) -> Any:
     def draw(width: int, cursor: bool, chosen: bool) -> list[Content]:
         glyphs = glyphs_of(screen)
         lines = fix_lines(number, fix, width - 2)
         mark = Content.styled((glyphs.cursor if cursor else " ") + " ", ACCENT)
         shown = [mark + lines[0], *[Content("  ") + line for line in lines[1:]]]
-        if usable:
-            shown.append(Content.styled("       " + _("Enter takes it into the plan"), OK if cursor else DIM))
+        if note:
+            shown += wrapped(note, width, 7, OK if cursor else DIM)
         return shown
 
     return draw

@@ -520,10 +520,10 @@ class Chooser(Rows):
             return "  " + _("recommended") if choice.recommended else ""
 
         def reasons_stand(width: int) -> bool:
-            # Reasons cut off row upon row tell nothing: all of them stand, or none. The marked row's stands whole below.
+            # Reasons cut off row upon row tell nothing: all of them stand, or the chosen row's alone, below it.
             left = width - len(glyphs_of(self).radio_on) - 1 - label_width - 2 - _OUT_OF_SIGHT
-            rooms = ((c.note, left - cell_len(badge_of(c))) for c in self.choices if not c.against)
-            return all(room < _SHORTEST or whole_part(note, room) is not None for note, room in rooms)
+            plain = [c for c in self.choices if c.note and not c.against and not c.recommended]
+            return left >= _SHORTEST and all(whole_part(c.note, left) is not None for c in plain)
 
         def draw(width: int, cursor: bool, chosen: bool) -> list[Content]:
             glyphs = glyphs_of(self)
@@ -548,9 +548,11 @@ class Chooser(Rows):
             if badge:
                 parts.append((badge, OK))
             room = width - content(parts).cell_length - 2 - _OUT_OF_SIGHT
-            if note and room >= _SHORTEST and (choice.against or reasons_stand(width)):
+            beside = bool(note) and room >= _SHORTEST and (bool(choice.against) or (reasons_stand(width) and whole_part(note, room) is not None))
+            if beside:
                 parts.append(("  " + shorten(note, room, glyphs.ellipsis), note_style))
-            return [content(parts).truncate(width)]
+            below = wrapped(choice.note, width, len(glyphs.radio_on) + 1, DIM) if chosen and not beside and not choice.against else []
+            return [content(parts).truncate(width), *below]
 
         return draw
 
