@@ -123,7 +123,7 @@ def _model(args: argparse.Namespace, host: Host, machine: Machine | None) -> tup
         info = inspect(host, path)
         if not info.config and any(issue.fatal for issue in info.issues):
             issue = next(issue for issue in info.issues if issue.fatal)
-            raise WizardError(_("{path}: {message}").format(path=_place(path, issue.file), message=issue.message))
+            raise BadInput(_("{path}: {message}").format(path=_place(path, issue.file), message=issue.message))
         _check_config(info.config, f"{path.rstrip('/')}/config.json")
         for issue in info.issues:
             if issue.fatal and issue.code in ("truncated", "bad_header"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,11 @@ def test_where_no_number_of_gpus_holds_it_none_is_said_to(capsys: pytest.Capture
     assert "It does not fit" in told
     assert "one GPU holds it" not in told
     assert "one GPU does not hold it, and neither do 2" in told
+
+
+@pytest.mark.parametrize(("name", "content"), [("config.json", '{"a":'), ("model.toml", "x")])
+def test_what_is_no_model_is_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    given = tmp_path if name == "config.json" else tmp_path / name
+    assert main(["fit", "--model", str(given), "--gpu", "RTX 4090"]) == 2
+    assert str(tmp_path / name) in capsys.readouterr().err
