@@ -120,6 +120,8 @@ def test_a_node_that_is_this_machine_gives_the_chosen_ones_only(records: Path, t
     assert taken(shown["n1/compose.yaml"]) == ["2", "3"]
     assert taken(shown["n2/compose.yaml"]) == ["0", "1"]
     assert "device=2,3" in shown["n1/launch.sh"]
+    assert "# 2 of 4 GPUs are used: chosen by you\n" in shown["n1/launch.sh"]
+    assert "# 2 of 4 GPUs are used: it fits one GPU" in shown["n2/launch.sh"]
 
 
 # -- replayed -------------------------------------------------------------------------------------------------------

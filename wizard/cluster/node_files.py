@@ -49,7 +49,8 @@ def plan_of(cluster: ClusterPlan, rank: int) -> Plan:
     gpus = tuple(g.index for g in gpus_of(node, plan.device))[: cluster.layout.gpus_per_node]
     inside, outside = node_command(cluster, rank, container=True), node_command(cluster, rank, container=False)
     plan = replace(plan, machine=machine, gpus=gpus, argv=outside.words, container_argv=inside.words)
-    return with_gpu_variables(plan, gpus)
+    chosen = tuple(str(i) for i in gpus) == node.chosen_gpus
+    return with_gpu_variables(plan, gpus, _("chosen by you") if chosen else cluster.sized.reason)
 
 
 # -- the script -----------------------------------------------------------------------------------------------------
