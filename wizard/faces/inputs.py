@@ -77,7 +77,7 @@ def answers_from(args: argparse.Namespace) -> Answers:
         if name in values.PATHS and not is_recorded(args):
             text = local_source(text)
         if name == "nodes_file" and text and not text.startswith("~"):
-            text = os.path.abspath(text)  # it is read here, whichever machine is planned for
+            text = os.path.abspath(text)  # noqa: PTH100 - a text, links in it are kept; it is read here, whichever machine is planned for
         cli[name] = text if question is None else parse_value(question, text, name)
     if args.model is not None:
         cli["model"] = args.model if is_recorded(args) else local_source(args.model)
