@@ -25,7 +25,7 @@ from wizard.cluster.types import (
 )
 from wizard.errors import BadInput
 from wizard.facts import Gpu, Severity
-from wizard.i18n import _, clauses, labelled, ngettext, sentence, sentences
+from wizard.i18n import _, labelled, ngettext, sentence, sentences
 from wizard.models.move_scan import split_gguf_stem
 from wizard.outputs.command import BASE_START_SECONDS, SLOW_READ_RATES, start_seconds
 from wizard.outputs.quoting import slug
@@ -380,8 +380,10 @@ def _way_replicas(shape: _Shape, alone: Sized) -> tuple[Way, Sized]:
     entry, reason = _sharing(shape, copies)
     if not entry.fits:
         told = ngettext("{n} servers do not fit {gpus} GPU", "{n} servers do not fit {gpus} GPUs", shape.gpus).format(n=copies, gpus=shape.gpus)
+        if any(b.code == "does_not_fit" for b in entry.plan.blockers):
+            told = shape.too_few_chosen or told
         entry, why = _too_many(shape, entry)
-        reason = labelled(clauses([told, shape.too_few_chosen]) if shape.too_few_chosen else told, why)
+        reason = labelled(told, why)
     return Way(REPLICAS, title, entry.fits, reason, entry, copies, needs, shared_gpus=min(copies, shape.gpus)), entry
 
 
