@@ -295,3 +295,41 @@ def test_enter_writes_and_what_is_neither_is_asked_again(typed: str, written: bo
     assert ("Nothing was written." in shown) is not written
     assert shown.count("[Y/n]") == max(1, typed.count("\n"))
     assert code == (0 if written else 1)
+
+
+def told_of_memory(half: WindowsHalf) -> str:
+    setting = half.advice.setting("wsl2.memory")
+    assert setting is not None
+    return setting.reason
+
+
+def in_the_file(half: WindowsHalf) -> str:
+    return " ".join(content(half, ".wslconfig").decode().replace("\r\n", "\n").replace("#", " ").split())
+
+
+def test_a_model_that_nobody_named_is_said_to_be_assumed(session: Session, capfd: pytest.CaptureFixture[str]) -> None:
+    asked = windows_half(session, FOLDER)
+    open_ = windows_half(session.forget("model"), FOLDER)
+    assert open_.model is not None
+    told = f"{open_.model.repo_id or open_.model.source} is assumed: no model was chosen here, and it is the one that vllm-wizard would propose for this machine."
+    later = "asks which model to serve and sizes WSL anew for it."
+    for text in (told_of_memory(open_), in_the_file(open_)):
+        assert told in text
+        assert later in text
+    for text in (told_of_memory(asked), in_the_file(asked)):
+        assert "assumed" not in text
+    assert main(["windows", "--machine", str(MACHINES / "windows-rtx4070"), "--dry-run", "--out", "/tmp/none"]) == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    assert told in shown
+
+
+def test_a_size_of_the_users_own_does_not_hide_what_was_assumed(session: Session) -> None:
+    half = windows_half(session.forget("model").answer("wsl_memory_gib", 20), FOLDER)
+    assert "is assumed" in in_the_file(half)
+
+
+def test_where_no_memory_is_kept_for_a_model_none_is_said_to_be_assumed(session: Session) -> None:
+    machine = replace(session.machine, gpu=replace(session.machine.gpu, gpus=()))
+    half = windows_half(with_machine(session.forget("model"), machine), FOLDER)
+    memory = half.advice.setting("wsl2.memory")
+    assert ("is assumed" in (memory.reason if memory is not None else "")) == (half.model is not None)

@@ -283,7 +283,7 @@ def _changes(
     if not request.enforce_eager and result.cuda_graph_bytes:
         hit = at_some_length(replace(request, enforce_eager=True))
         if hit is not None and hit[1] > length:
-            yield 3.5, _with_length("eager", _("without CUDA graphs (slower)"), {"enforce_eager": "true"}, hit[1], asked)
+            yield 3.5, _with_length("eager", _("without HIP graphs (slower)") if fit_profile.on_amd(request) else _("without CUDA graphs (slower)"), {"enforce_eager": "true"}, hit[1], asked)
     yield from _more_gpus(info, request, gpus, at_some_length, asked)
     if not request.cpu and not request.cpu_offload_bytes and offload_works(request):
         on_each = layout_of(request).gpus

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from wizard import columns
 from wizard.counts import LONGEST, is_longest, number_above_zero, whole_number
 from wizard.errors import BadInput, WizardError
+from wizard.facts import Vendor
 from wizard.fit_settings import apply_settings, share_of
 from wizard.fit_types import (
     CPU_PROCESS_BYTES,
-    LINE_NAMES,
     Calibration,
     FitRequest,
     FitResult,
@@ -265,6 +265,7 @@ def _request(args: argparse.Namespace, machine: Machine | None, notes: list[str]
         tensor_parallel_size=args.tp or 1, pipeline_parallel_size=args.pp, gpu_memory_utilization=args.gpu_memory_utilization, kv_cache_dtype=args.kv_cache_dtype,
         max_model_len=parse_count("--max-model-len", args.max_model_len) if args.max_model_len and not is_longest(args.max_model_len) else None, wsl=wsl, cpu=cpu, nvlink=nvlink,
         cpu_flags=machine.cpu.known_flags if machine is not None else None,
+        amd=machine is not None and any(g.vendor is Vendor.AMD and g.name == name for g in machine.gpu.gpus),
     )  # fmt: skip
     return apply_settings(request, args.set, notes)
 
@@ -477,7 +478,7 @@ def as_text(info: ModelInfo, request: FitRequest, result: FitResult, calibration
     out = columns.wrap(head.format(model=info.repo_id or info.source, n=split, gpu=card, total=request.gpu_total_bytes / GIB, release=request.release, u=share_words(result.utilization), why=result.utilization_reason), columns.of_prose())
     out.append("")
     for line in result.lines:
-        out.append(f"  {LETTERS.get(line.key, '?')} {columns.pad(_(LINE_NAMES.get(line.key, line.key)), 18)}{line.bytes / GIB:>8.2f} GiB  ")
+        out.append(f"  {LETTERS.get(line.key, '?')} {columns.pad(line.title, 18)}{line.bytes / GIB:>8.2f} GiB  ")
         out += columns.wrap(line.reason, columns.of_prose(), "      ", "      ")
     out += ["", "  " + bar(result, request.gpu_total_bytes), ""]
     tokens = result.kv_cache_tokens

@@ -27,7 +27,7 @@ from wizard.fit_types import (
     share_words,
 )
 from wizard.fit_weights import Stage
-from wizard.i18n import _, clauses, language
+from wizard.i18n import N_, _, clauses, language
 from wizard.models import arch as arch_reader
 from wizard.models import weights as weight_rules
 from wizard.models.arch import Arch
@@ -475,6 +475,15 @@ def _cache(pool: Pool | None, size: Interval, limit: int, max_len: int | None) -
     return tokens, longest, pool.concurrency(size.best, length), pool.bytes_per_token
 
 
+def _outside_words(request: FitRequest) -> str:
+    """What lies outside PyTorch, by what it runs on."""
+    if request.cpu:
+        return _("buffers outside PyTorch")
+    if fit_profile.on_amd(request):
+        return _("HIP context, kernels and communication buffers")
+    return _("CUDA context, kernels and communication buffers")
+
+
 def _lines(
     info: ModelInfo, request: FitRequest, batch: Batch, side: _Side, model: _Model, outside: int, outside_source: str, graphs: int, graphs_source: str,
     lora: int, pool: int,
@@ -490,8 +499,11 @@ def _lines(
     if side.measured:
         peak = clauses((peak, _("measured on this machine")))
     lines.append(Line("activation", side.activation, peak, profile.source if profile is not None else ""))
-    lines.append(Line("non_torch", outside, _("CUDA context, kernels and communication buffers"), outside_source))
-    lines.append(Line("cuda_graph", graphs, _("CUDA graphs, estimated by vLLM and taken from the pool"), graphs_source))
+    lines.append(Line("non_torch", outside, _outside_words(request), outside_source))
+    if fit_profile.on_amd(request):
+        lines.append(Line("cuda_graph", graphs, _("HIP graphs (vLLM's log calls them CUDA graphs), estimated by vLLM and taken from the pool"), graphs_source, N_("HIP graphs")))
+    else:
+        lines.append(Line("cuda_graph", graphs, _("CUDA graphs, estimated by vLLM and taken from the pool"), graphs_source))
     lines.append(Line("lora", lora, _("{n} LoRA slots of rank {rank}").format(n=request.lora_slots, rank=request.max_lora_rank)))
     lines.append(Line("draft", request.draft_weight_bytes, _("the draft model")))
     lines.append(Line("kv_cache", pool, _("what is left for the KV cache")))

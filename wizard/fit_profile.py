@@ -330,6 +330,13 @@ def _moe_workspace(arch: Arch, quant: Quant, request: FitRequest, tokens: int, d
 # --- beside PyTorch ------------------------------------------------------------------------------------------
 
 
+def on_amd(request: FitRequest) -> bool:
+    """Whether the GPU is AMD's, where no CUDA runs: as the request says, or as the GPU is called."""
+    known = gpu_model(request.gpu_name)
+    named = re.search(r"\b(amd|radeon|instinct)\b", request.gpu_name.lower()) is not None
+    return not request.cpu and (request.amd or named or (known is not None and known.amd))
+
+
 def non_torch(request: FitRequest, experts: bool = False) -> tuple[int, int, str]:
     """(bytes, spread, source) of what lies outside PyTorch: context, kernels, communication buffers.
 

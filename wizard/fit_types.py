@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wizard.i18n import N_
+from wizard.i18n import N_, _
 
 # What the lines of the budget are called, by ``Line.key``; translated where they are shown.
 LINE_NAMES = {
@@ -56,6 +56,7 @@ class FitRequest:
     draft_weight_bytes: int = 0
     wsl: bool = False
     cpu: bool = False  # the CPU backend: gpu_* figures are RAM
+    amd: bool = False  # ROCm; the GPU's name may tell so too
     cpu_flags: frozenset[str] | None = None  # the processor's, as facts.Cpu has them; None: not known
     nvlink: bool | None = None  # GPUs linked by NVLink; None: as that kind of GPU usually is
     enable_prefix_caching: bool | None = None  # None: the release's default
@@ -101,6 +102,12 @@ class Line:
     bytes: int
     reason: str
     source: str = ""
+    name: str = ""  # what it is called on this device; empty: as ``LINE_NAMES`` says
+
+    @property
+    def title(self) -> str:
+        """What it is called where it is shown, translated."""
+        return _(self.name or LINE_NAMES.get(self.key, self.key))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wizard.facts import Machine, Problem, Vendor
 from wizard.fit_types import FitRequest, FitResult
-from wizard.i18n import _
+from wizard.i18n import _, clauses, labelled, ngettext
 from wizard.models.info import ModelInfo
 from wizard.releases.types import ImageInfo, Release
 
@@ -32,15 +32,32 @@ def docker_picks_gpus(machine: Machine, device: str) -> bool:
     return device == "nvidia" and not machine.is_wsl2
 
 
-def gpu_variables(machine: Machine, device: str, gpus: tuple[int, ...], *, container: bool) -> dict[str, tuple[str, str]]:
-    """The variables that leave a process only ``gpus`` of the machine, each with its reason; none where it takes all
-    of them, or where Docker picks them for its container."""
+def reason_for_gpus(decisions: Mapping[str, Decision], gpus: tuple[int, ...]) -> str:
+    """Why a plan uses these GPUs: the choice of them where it takes all that were chosen, else what it takes fewer
+    for."""
+    offered = decisions.get("gpus")
+    if offered is not None and offered.value == tuple(str(i) for i in gpus):
+        return offered.reason
+    split = [decisions[k] for k in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size") if k in decisions]
+    told = next((d for d in split if str(d.value) not in ("1", "None")), split[0] if split else None)
+    return told.reason if told is not None else ""
+
+
+def some_gpus(machine: Machine, gpus: tuple[int, ...], why: str) -> str:
+    """That only some GPUs of the machine are used, and why."""
+    told = ngettext("{n} of {all} GPUs is used", "{n} of {all} GPUs are used", len(gpus)).format(n=len(gpus), all=len(machine.gpu.gpus))
+    return labelled(told, why) if why else told
+
+
+def gpu_variables(machine: Machine, device: str, gpus: tuple[int, ...], why: str, *, container: bool) -> dict[str, tuple[str, str]]:
+    """The variables that leave a process only ``gpus`` of the machine, each with its reason (``why`` it is those); none
+    where it takes all of them, or where Docker picks them for its container."""
     partly = gpus and len(gpus) < len(machine.gpu.gpus)
     if not partly or device not in VISIBLE_DEVICES or (container and docker_picks_gpus(machine, device)):
         return {}
-    reason = _("the GPUs that were chosen")
+    reason = some_gpus(machine, gpus, why)
     if container:
-        reason = _("the GPUs that were chosen: this container is given all of them, since Docker cannot pick some here")
+        reason = clauses([reason, _("the container itself is given all of them, since Docker cannot pick some here")])
     made = {VISIBLE_DEVICES[device]: (",".join(str(i) for i in gpus), reason)}
     if device == "nvidia" and len({g.name for g in machine.gpu.gpus if g.vendor is Vendor.NVIDIA}) > 1:
         made[DEVICE_ORDER] = ("PCI_BUS_ID", _("counts the GPUs as nvidia-smi does; else CUDA puts the fastest first"))
@@ -136,6 +153,7 @@ class Plan:
     fit: FitResult | None = None
     fit_request: FitRequest | None = None  # what ``fit`` was computed for
     gpus: tuple[int, ...] = ()  # indices used
+    gpus_reason: str = ""  # why those, where the machine has more
     move: MovePlanHint | None = None
     wsl: WslAdvice | None = None
     wsl_changes: Mapping[str, str | None] = field(default_factory=dict)  # for .wslconfig: key -> value
@@ -182,10 +200,11 @@ class Plan:
         return not self.blockers and self.release is not None and bool(self.argv)
 
 
-def with_gpu_variables(plan: Plan, gpus: tuple[int, ...]) -> Plan:
-    """The plan with the variables that leave it only ``gpus`` of its machine (none for no GPUs), in place of its own."""
-    outside = gpu_variables(plan.machine, plan.device, gpus, container=False)
-    inside = gpu_variables(plan.machine, plan.device, gpus, container=True)
+def with_gpu_variables(plan: Plan, gpus: tuple[int, ...], why: str = "") -> Plan:
+    """The plan with the variables that leave it only ``gpus`` of its machine (none for no GPUs), in place of its own;
+    ``why`` it is those."""
+    outside = gpu_variables(plan.machine, plan.device, gpus, why, container=False)
+    inside = gpu_variables(plan.machine, plan.device, gpus, why, container=True)
     told = inside if plan.runtime == "docker" else outside
     own = {DEVICE_ORDER} if plan.session.answers.get("env." + DEVICE_ORDER) is not None else set()
     gone = {*VISIBLE_DEVICES.values(), DEVICE_ORDER} - own
@@ -195,4 +214,4 @@ def with_gpu_variables(plan: Plan, gpus: tuple[int, ...]) -> Plan:
 
     decisions = [d for d in plan.decisions if d.key not in {"env." + name for name in gone}]
     decisions += [Decision("env." + k, v, why, "detected") for k, (v, why) in told.items() if k not in own]
-    return replace(plan, env=held(plan.env, outside), container_env=held(plan.container_env, inside), decisions=tuple(decisions))
+    return replace(plan, env=held(plan.env, outside), container_env=held(plan.container_env, inside), decisions=tuple(decisions), gpus_reason=why)

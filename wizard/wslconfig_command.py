@@ -19,7 +19,7 @@ from wizard.regular_file import require_regular
 if TYPE_CHECKING:
     import argparse
 
-    from wizard.facts import Machine
+    from wizard.facts import Machine, Wsl
     from wizard.outputs.wslconfig import Mode, Parsed, Problem, WslAdvice
 
 GIB = 1 << 30
@@ -400,6 +400,9 @@ def _verify(args: argparse.Namespace) -> int:
             ).format(why=wsl.windows_profile.reason if wsl is not None else _("no WSL"))
         )
     wanted, reasons = in_force(machine, recorded=bool(args.machine))
+    absent = _not_there(wsl, wsl.wslconfig_path, recorded=bool(args.machine))
+    # Where there is no file, what is wrong with single settings says no more than that.
+    reasons = absent if wsl.wslconfig_bytes is None else [*absent, *reasons]
     if args.json:
         _print_json({"wanted": wanted, "in_force": not reasons, "reasons": reasons})
     elif reasons:
@@ -409,23 +412,51 @@ def _verify(args: argparse.Namespace) -> int:
     return 1 if reasons else 0
 
 
+def _not_there(wsl: Wsl, path: str, *, recorded: bool) -> list[str]:
+    """Why nothing can be in force: there is no file of the user's, or none that can be read, or what was proposed after
+    it was never copied there (of which most cannot be seen from inside). Empty where there is nothing of the kind."""
+    if wsl.wslconfig_bytes is None and wsl.wslconfig_unread:
+        return [_("{file} cannot be read: {reason}").format(file=path, reason=wsl.wslconfig_unread)]
+    proposal = None if recorded else _waiting_proposal(path)
+    told = [] if wsl.wslconfig_bytes is not None else [_("There is no {file}, so nothing of it can be in force: WSL uses its defaults.").format(file=path)]
+    own = _asked_by(wsl.wslconfig_bytes)
+    if wsl.wslconfig_bytes is None and wsl.windows_profile_candidates:
+        told.append(_("This computer has several Windows users: the file of the one who starts WSL counts."))
+    if proposal is not None and any(own.get(key) != value for key, value in _asked_by(proposal).items()):
+        told.append(
+            _("A proposal waits: {proposal}. Copy it to {file}, under exactly this name, then type wsl --shutdown in PowerShell.").format(proposal=proposal, file=path)
+        )
+    return told
+
+
+def _asked_by(file: Path | bytes | None) -> dict[str, str]:
+    """What a .wslconfig says that counts ("section.key" -> value); nothing where there is none, or none to be read."""
+    from wizard.outputs.wslconfig import parse
+
+    try:
+        data = file.read_bytes() if isinstance(file, Path) else file
+    except OSError:
+        data = None
+    return {a.key: a.raw for a in parse(data or b"").accepted}
+
+
 def in_force(machine: Machine, *, recorded: bool) -> tuple[dict[str, str], list[str]]:
     """What WSL should have ("section.key" -> value), and why it has not; no reasons when all of it is in force.
 
     Wanted is what the user's own file says. A proposal that was written later than that file counts before it:
     it was meant to be copied there. A recorded machine has no such record.
     """
-    from wizard.outputs.wslconfig import parse, verify_in_force
+    from wizard.outputs.wslconfig import verify_in_force
 
     wsl = machine.wsl
-    wanted = {a.key: a.raw for a in parse((wsl.wslconfig_bytes if wsl is not None else None) or b"").accepted}
+    wanted = _asked_by(wsl.wslconfig_bytes if wsl is not None else None)
     if wsl is not None and not recorded:
         waiting = _waiting_proposal(wsl.wslconfig_path)
-        wanted |= {a.key: a.raw for a in parse(waiting or b"").accepted}
+        wanted |= _asked_by(waiting)
     return wanted, verify_in_force(machine, wanted)
 
 
-def _waiting_proposal(own_path: str | None) -> bytes | None:
+def _waiting_proposal(own_path: str | None) -> Path | None:
     """The last proposal on record, when it is newer than the user's own file; None otherwise."""
     from wizard import apply
 
@@ -434,7 +465,7 @@ def _waiting_proposal(own_path: str | None) -> bytes | None:
             continue
         try:
             own_time = Path(own_path).stat().st_mtime if own_path is not None and Path(own_path).exists() else 0.0
-            return Path(path).read_bytes() if path != own_path and Path(path).stat().st_mtime > own_time else None
+            return Path(path) if path != own_path and Path(path).stat().st_mtime > own_time else None
         except OSError:
             return None
     return None

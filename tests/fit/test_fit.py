@@ -399,3 +399,33 @@ def test_cards_of_like_names_are_told_apart(name: str, found: str | None, gib: i
     assert (card.name if card is not None else None) == found
     if card is not None:
         assert gib * 0.9 <= card.total_bytes / GIB <= gib
+
+
+@pytest.mark.parametrize(
+    ("request_", "outside", "graphs"),
+    [
+        ({"gpu_name": "NVIDIA H200"}, "CUDA context", "CUDA graphs"),
+        ({"gpu_name": "AMD Instinct MI300X"}, "HIP context", "HIP graphs"),
+        ({"gpu_name": "MI300X"}, "HIP context", "HIP graphs"),
+        ({"gpu_name": "0x74a1", "amd": True}, "HIP context", "HIP graphs"),
+    ],
+)
+def test_memory_lines_name_what_the_device_has(request_: dict[str, Any], outside: str, graphs: str) -> None:
+    from wizard.releases import newest
+
+    made = fit(model("Qwen3-8B"), FitRequest(newest(), int(140 * GIB), **request_))
+    lines = {line.key: line for line in made.lines}
+    assert lines["non_torch"].reason.startswith(outside)
+    assert lines["cuda_graph"].title == graphs
+    assert lines["cuda_graph"].reason.startswith(graphs)
+
+
+def test_the_cpu_has_no_such_lines() -> None:
+    from wizard.fit_types import Calibration
+    from wizard.releases import newest
+
+    request = FitRequest(newest(), int(64 * GIB), gpu_name="CPU", cpu=True)
+    for measured in (None, Calibration(newest(), non_torch_bytes=GIB)):
+        told = " ".join(f"{line.title} {line.reason}" for line in fit(model("Qwen3-8B"), request, measured).lines)
+        assert "CUDA" not in told
+        assert "HIP" not in told

@@ -276,3 +276,45 @@ def test_memory_for_weights_of_unknown_size_is_not_said_to_suffice(capfd: pytest
     assert "8GB suffices" not in out
     assert "--weights-gib" in out
     assert "Your own 8GB is too little" in " ".join(run(capfd, "tune", "--machine", folder, "--weights-gib", "13")[1].split())
+
+
+def test_verify_where_there_is_no_file_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _err = run(capfd, "verify", "--machine", str(MACHINES / "wsl2-rtx4090-desktop"))
+    assert code == 1
+    assert out.startswith("There is no /mnt/c/Users/user/.wslconfig, so nothing of it can be in force")
+    assert "is in force, as far" not in out
+    code, out, _err = run(capfd, "verify", "--machine", str(MACHINES / "wsl2-rtx4090-desktop"), "--json")
+    data = json.loads(out)
+    assert (code, data["in_force"], data["wanted"]) == (1, False, {})
+    assert "There is no" in data["reasons"][0]
+
+
+@pytest.mark.parametrize("own", [None, b"[wsl2]\nswap=0\n", b"[wsl2]\nvmIdleTimeout=-1\n"])
+def test_verify_names_a_proposal_that_waits(
+    own: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also one of which nothing can be seen from inside, as the idle timeouts."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("VLLM_WIZARD_CONFIG_DIR", str(tmp_path / "config"))
+    file = tmp_path / ".wslconfig"
+    if own is not None:
+        file.write_bytes(own)
+        os.utime(file, (1, 1))
+    apply.write(apply.prepare([FileSpec(".wslconfig", b"[wsl2]\nvmIdleTimeout=-1\n")], tmp_path / "out"))
+    machine = wsl_machine(wslconfig_path=str(file), wslconfig_bytes=own)
+    monkeypatch.setattr(wslconfig_command, "_machine", lambda _args: machine)
+    code, out, _err = run(capfd, "verify")
+    copied = own is not None and b"vmIdleTimeout" in own
+    assert (f"A proposal waits: {tmp_path / 'out' / '.wslconfig'}. Copy it to {file}," in out) == (not copied)
+    if not copied:
+        assert code == 1
+    # A launch asks for less: whether what can be seen is as it was wanted.
+    assert wslconfig_command.in_force(wsl_machine(wslconfig_path=str(file), wslconfig_bytes=None), recorded=False)[1] == []
+
+
+def test_verify_of_a_file_that_may_not_be_read(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    machine = wsl_machine(wslconfig_bytes=None, wslconfig_unread="Permission denied")
+    monkeypatch.setattr(wslconfig_command, "_machine", lambda _args: machine)
+    code, out, _err = run(capfd, "verify")
+    assert code == 1
+    assert "cannot be read: Permission denied" in out

@@ -117,3 +117,27 @@ def test_a_size_of_the_users_own_is_judged_by_what_it_leaves_to_windows() -> Non
     assert "Windows keeps 0.9 of 31.9 GiB" in " ".join(text.replace("#    ", "").split())
     assert "Windows keeps 10.9" not in text
     assert not any(w.code == "wsl_memory_too_large" for w in plan(session_of(name, wsl_memory_gib=23)).warnings)
+
+
+UNSEEN = "wsl2-interop-off-custom-root"
+
+
+def test_what_cannot_be_read_says_where_windows_shows_it() -> None:
+    made = plan(session_of(UNSEEN))
+    assert "Task Manager of Windows shows it (Performance, Memory)" in made.reason("host_memory_gib")
+    assert "Task Manager of Windows shows it (Performance, CPU)" in made.reason("host_cpus")
+    assert "Task Manager" not in plan(session_of(UNSEEN, host_memory_gib=32)).reason("host_memory_gib")
+
+
+def test_the_warning_names_the_step_and_the_field() -> None:
+    told = next(w for w in plan(session_of(UNSEEN)).warnings if w.code == "wsl_host_unknown").detail
+    assert "on the step “WSL2 resources”, field “Memory of the Windows machine”" in told
+    assert "--set host_memory_gib=" in told
+
+
+def test_the_restart_of_wsl_is_called_by_what_the_file_sets() -> None:
+    unsized, sized = plan(session_of(UNSEEN)), plan(session_of(UNSEEN, host_memory_gib=64))
+    assert set(unsized.wsl_changes) == {"wsl2.vmIdleTimeout", "general.instanceIdleTimeout"}
+    titles = [s.title for s in unsized.after if "wsl --shutdown" in s.commands]
+    assert titles == ["Let WSL2 take its new settings"]
+    assert [s.title for s in sized.after if "wsl --shutdown" in s.commands] == ["Let WSL2 take its new resources"]

@@ -31,7 +31,10 @@ STAGE_TENSORS = 2
 
 
 def session_for(session: Session, machine: Machine, gpus: tuple[Gpu, ...], nodes: int = 1) -> Session:
-    """The session as if all of the nodes' GPUs were in ``machine``: so the layout over them is planned and judged."""
+    """The session as if all of the nodes' GPUs were in ``machine``, and no others: so the layout over them is planned
+    and judged."""
+    # The answer that chose them numbers them as they lie in the whole machine.
+    session = session.forget("gpus")
     if not gpus:
         return replace(session, machine=machine)
     every = tuple(replace(gpu, index=at, uuid=None) for at, gpu in enumerate(gpus * nodes)) if nodes > 1 else gpus

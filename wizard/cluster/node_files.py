@@ -13,6 +13,7 @@ from wizard.cluster.commands import (
     ray_requirement,
     ray_worker_script,
 )
+from wizard.cluster.nodes import gpus_of
 from wizard.cluster.planning import ray_in_image
 from wizard.cluster.types import RAY, ClusterPlan
 from wizard.cluster.yaml_out import Noted, Raw, document, noted_variables
@@ -24,7 +25,6 @@ from wizard.outputs.compose import LEAST_START_S, container_name
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, compose_string, wrap_comment
 from wizard.outputs.spec import FileSpec
-from wizard.plan.sizing import usable_gpus
 from wizard.plan_types import Plan, with_gpu_variables
 
 # The head opens its port before it loads the model, but perhaps after it has fetched the image.
@@ -46,10 +46,11 @@ def plan_of(cluster: ClusterPlan, rank: int) -> Plan:
     """The plan as it is on node ``rank``: its own machine, its GPUs, its command."""
     plan, node = cluster.plan, cluster.nodes[rank]
     machine: Machine = node.machine or plan.machine
-    gpus = tuple(g.index for g in usable_gpus(machine, plan.device))[: cluster.layout.gpus_per_node]
+    gpus = tuple(g.index for g in gpus_of(node, plan.device))[: cluster.layout.gpus_per_node]
     inside, outside = node_command(cluster, rank, container=True), node_command(cluster, rank, container=False)
     plan = replace(plan, machine=machine, gpus=gpus, argv=outside.words, container_argv=inside.words)
-    return with_gpu_variables(plan, gpus)
+    chosen = tuple(str(i) for i in gpus) == node.chosen_gpus
+    return with_gpu_variables(plan, gpus, _("chosen by you") if chosen else cluster.sized.reason)
 
 
 # -- the script -----------------------------------------------------------------------------------------------------

@@ -209,9 +209,18 @@ def node_problem(
 # -- what is wrong with them --------------------------------------------------------------------------------------
 
 
+def gpus_of(node: Node, device: str) -> tuple[Gpu, ...]:
+    """The GPUs of a node that take part: those that were chosen, where it is the machine of that answer."""
+    if node.machine is None:
+        return ()
+    if node.chosen_gpus and device != "cpu":
+        return tuple(g for g in node.machine.gpu.gpus if str(g.index) in node.chosen_gpus and g.vram_total_bytes.value)
+    return usable_gpus(node.machine, device)
+
+
 def common_gpus(nodes: Iterable[Node], device: str) -> tuple[Gpu, ...]:
     """As many GPUs as every node has, each with the least memory that any of them has."""
-    rows = [usable_gpus(n.machine, device) for n in nodes if n.machine is not None]
+    rows = [gpus_of(n, device) for n in nodes if n.machine is not None]
     if not rows or not all(rows):
         return ()
     count = min(len(r) for r in rows)
@@ -233,7 +242,7 @@ def check_nodes(
         return blockers, warnings
     head = known[0]
     assert head.machine is not None
-    counts = {n.name: len(usable_gpus(n.machine, device)) for n in known if n.machine is not None}
+    counts = {n.name: len(gpus_of(n, device)) for n in known}
     usual = wanted_gpus if wanted_gpus is not None else max(counts.values(), key=list(counts.values()).count)
     driver = _usual_driver(known)
     for node in known:
@@ -335,7 +344,7 @@ def _mixed_gpus(nodes: list[Node], device: str) -> list[Notice]:
     kinds: dict[str, list[str]] = {}
     for node in nodes:
         assert node.machine is not None
-        for name in {g.name for g in usable_gpus(node.machine, device)}:
+        for name in {g.name for g in gpus_of(node, device)}:
             kinds.setdefault(name, []).append(node.name)
     if len(kinds) < 2:
         return []

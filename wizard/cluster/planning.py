@@ -33,11 +33,12 @@ from wizard.outputs.reach import reach_of
 from wizard.plan import entry_of, nodes_unread
 from wizard.plan import plan as make_plan
 from wizard.plan.access import access_choices
+from wizard.plan.draft import convert
 from wizard.plan.runtime import device_of, docker_objection
 from wizard.plan.sizing import usable_gpus
 from wizard.plan_types import WAY_IMPOSSIBLE, Decision, Notice, Plan, with_gpu_variables
-from wizard.session import Layer, Session, Value
-from wizard.steps import CLUSTER_KEYS, HERE, OVER_NODES
+from wizard.session import THIS_MACHINE, Layer, Session, Value
+from wizard.steps import CLUSTER_KEYS, HERE, MACHINE, OVER_NODES, unknown_gpus
 
 MOST_REPLICAS = 64
 # Sizes follow from the layout: a replayed file's own figures for them are no choice of the user's.
@@ -63,19 +64,20 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
         session = session.forget(key)
     warnings: list[Notice] = []
     blockers: list[Notice] = list(inventory.problems)
-    nodes = tuple(n for n in inventory.nodes if n.machine is not None)
+    nodes = tuple(_with_choice(n, given) for n in inventory.nodes if n.machine is not None)
     if chosen in OVER_NODES and not inventory.nodes:
         raise BadInput(
             _("To run on several machines, list them in a file with [[nodes]] (name, address, machine). “vllm-wizard help nodes” shows one.")
         )
     head = session if chosen == THIS else _of_one_model(session)
     if nodes and nodes[0].machine is not None:
-        # On every node the same number of GPUs is taken, whichever they are.
+        # On every node the same number of GPUs is taken, whichever they are; see Node.chosen_gpus.
         head = replace(head.forget("gpus"), machine=nodes[0].machine)
     device = device_of(head.machine)
     gpus = node_room.common_gpus(nodes, device) if nodes else usable_gpus(head.machine, device)
     base = layouts.session_for(head, head.machine, gpus) if nodes else head
     one = make_plan(layouts.without_parallel(base) if nodes else base)
+    gpus = gpus if nodes else _planned_gpus(one)
     if chosen == THIS:
         base = _of_one_model(base, one)  # what the other ways cost is said of the same model
     shape = _Shape(base, nodes, inventory.settings, one, gpus, copies_wanted)
@@ -96,7 +98,7 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
     else:
         shared = False
     start_s = _start_s(storage, chosen, entry.plan)
-    entry = _patient(_with_answers(entry, given, chosen), chosen, start_s)
+    entry = _patient(_with_answers(entry, given, chosen, _gpus_decision(one, given, nodes, chosen)), chosen, start_s)
     if chosen not in HERE:
         entry = _reached(entry, chosen)
     if chosen == KUBERNETES:
@@ -122,7 +124,7 @@ def plan_cluster(session: Session, inventory: Inventory, run_on: str | None = No
         settings=inventory.settings,
         ways=ways,
         copies=way.copies,
-        shares=gpu_shares(entry, way.copies) if chosen == REPLICAS else (),
+        shares=gpu_shares(gpus, entry.layout.tensor, way.copies) if chosen == REPLICAS else (),
         shared_storage=shared,
         start_s=start_s,
         decisions=_decisions(chosen, entry, way, nodes),
@@ -149,17 +151,56 @@ def _of_one_model(session: Session, planned: Plan | None = None) -> Session:
     return replace(asked, recipes=only, found=(), models=kept)
 
 
-def _with_answers(entry: Sized, session: Session, chosen: str) -> Sized:
+def _chosen_gpus(session: Session) -> tuple[str, ...]:
+    """The GPUs that the user named; none where he left them to the plan."""
+    given = session.answers.without_pins().get("gpus")
+    named = convert("gpus", given[0]) if given is not None else None
+    return named if isinstance(named, tuple) else ()
+
+
+def _with_choice(node: Node, session: Session) -> Node:
+    """The node with the GPUs that the user chose, where it is the machine whose GPUs he was asked about."""
+    named = _chosen_gpus(session)
+    if node.machine is None or not named or unknown_gpus(node.machine, named):
+        return node
+    # What is free on it has changed since, and how long the probes took is nothing of the machine.
+    here = node.record == "this" and session.machine.name == THIS_MACHINE
+    return replace(node, chosen_gpus=named) if here or replace(node.machine, runs=()) == replace(session.machine, runs=()) else node
+
+
+def _planned_gpus(one: Plan) -> tuple[Gpu, ...]:
+    """The GPUs of this machine that may be taken: those of the answer, of which one server may well need only some."""
+    named = one.value("gpus")
+    if one.device == "cpu" or not named:
+        return usable_gpus(one.machine, one.device)
+    return tuple(g for g in one.machine.gpu.gpus if str(g.index) in named and g.vram_total_bytes.value)
+
+
+def _gpus_decision(one: Plan, session: Session, nodes: tuple[Node, ...], chosen: str) -> Decision | None:
+    """Which GPUs it was decided to take: what a layout was computed on says nothing of it. A pod or a node takes any
+    unless the user named some, which a replayed file then has to hold."""
+    if nodes:
+        named = next((n.chosen_gpus for n in nodes if n.chosen_gpus), ())
+        given = session.answers.get("gpus")
+        return Decision("gpus", named, _("chosen by you"), given[1].value, chosen=True) if named and given is not None else None
+    found = one.decision("gpus")
+    return found if found is not None and (found.chosen or chosen in HERE) else None
+
+
+def _with_answers(entry: Sized, session: Session, chosen: str, gpus: Decision | None) -> Sized:
     """The plan with the session as it was given, and the answers that are the cluster's among its decisions."""
-    added = []
+    added = [gpus] if gpus is not None else []
     for key in CLUSTER_KEYS:
         answered = session.answers.get(key)
         # The nodes stand in the answers file itself.
         if key != "nodes_file" and (answered is not None or key == "run_on"):
             value = chosen if key == "run_on" or answered is None else answered[0]
             added.append(Decision(key, value, _("chosen by you"), answered[1].value if answered is not None else "default", chosen=True))
-    own = tuple(d for d in entry.plan.decisions if d.key != "gpus" or chosen in (THIS, REPLICAS))
+    own = tuple(d for d in entry.plan.decisions if d.key != "gpus")
     plan = replace(entry.plan, decisions=(*own, *added), session=replace(session, machine=entry.plan.session.machine))
+    if chosen == KUBERNETES and gpus is not None:
+        # Whether there were GPUs to choose from is a question of the whole machine, not of the part that was planned on.
+        plan = replace(plan, machine=session.machine)
     return replace(entry, plan=plan)
 
 
@@ -220,6 +261,19 @@ class _Shape:
     def gpus(self) -> int:
         """GPUs on each node."""
         return len(self.cards)
+
+    @property
+    def smallest_first(self) -> tuple[Gpu, ...]:
+        """The GPUs as servers are sized for them: all have the same options, and whoever chose unequal GPUs has one
+        server on the smallest."""
+        return tuple(sorted(self.cards, key=lambda g: g.vram_total_bytes.value or 0))
+
+    @property
+    def too_few_chosen(self) -> str:
+        """That there would be more GPUs, had the user not left them out; empty where none are left out."""
+        if self.nodes or self.gpus >= len(usable_gpus(self.session.machine, self.one.device)):
+            return ""
+        return ngettext("only {n} GPU was chosen on the step “{step}”", "only {n} GPUs were chosen on the step “{step}”", self.gpus).format(n=self.gpus, step=_(MACHINE.title))
 
     def over(self, nodes: int) -> Sized:
         """The best layout over so many nodes."""
@@ -326,6 +380,8 @@ def _way_replicas(shape: _Shape, alone: Sized) -> tuple[Way, Sized]:
     entry, reason = _sharing(shape, copies)
     if not entry.fits:
         told = ngettext("{n} servers do not fit {gpus} GPU", "{n} servers do not fit {gpus} GPUs", shape.gpus).format(n=copies, gpus=shape.gpus)
+        if any(b.code == "does_not_fit" for b in entry.plan.blockers):
+            told = shape.too_few_chosen or told
         entry, why = _too_many(shape, entry)
         reason = labelled(told, why)
     return Way(REPLICAS, title, entry.fits, reason, entry, copies, needs, shared_gpus=min(copies, shape.gpus)), entry
@@ -357,7 +413,7 @@ def _smallest(shape: _Shape, most: int) -> Sized | None:
     for tensor in layouts.splits(shape.one.model, shape.gpus):
         if tensor > most:
             break
-        session = layouts.session_for(shape.session, shape.session.machine, shape.cards[:tensor])
+        session = layouts.session_for(shape.session, shape.session.machine, shape.smallest_first[:tensor])
         entry = layouts.sized(session, Layout(1, tensor, tensor), _("as few GPUs as hold it, so that each server has its own"))
         if entry.fits:
             return _on_all(entry, shape)
@@ -374,16 +430,15 @@ def _sharing(shape: _Shape, copies: int) -> tuple[Sized, str]:
     on_each = -(-copies // max(1, shape.gpus))
     each = int(float(shape.one.value("gpu_memory_utilization", 0.9)) / on_each * 100) / 100
     reason = _("{n} servers on a GPU: each may take {share:.2f} of its memory").format(n=on_each, share=each)
-    session = layouts.session_for(shape.session, shape.session.machine, shape.cards[:1]).answer("gpu_memory_utilization", max(each, 0.05))
+    session = layouts.session_for(shape.session, shape.session.machine, shape.smallest_first[:1]).answer("gpu_memory_utilization", max(each, 0.05))
     entry = layouts.sized(session, Layout(1, 1, 1), reason)
     fixed = tuple(replace(d, reason=reason, chosen=False, proposed=None, source="detected") if d.key == "gpu_memory_utilization" else d for d in entry.plan.decisions)
     return _on_all(replace(entry, plan=replace(entry.plan, decisions=fixed)), shape), reason
 
 
-def gpu_shares(entry: Sized, copies: int) -> tuple[tuple[int, ...], ...]:
-    """The GPU indices of each copy: its own where there are enough, else shared in turn."""
-    indices = [g.index for g in usable_gpus(entry.plan.machine, entry.plan.device)]
-    tensor = entry.layout.tensor
+def gpu_shares(gpus: tuple[Gpu, ...], tensor: int, copies: int) -> tuple[tuple[int, ...], ...]:
+    """Which of ``gpus`` each copy has: ``tensor`` of its own where there are enough, else shared in turn."""
+    indices = [g.index for g in gpus]
     if not indices:
         return ((),) * copies
     if copies * tensor <= len(indices):
@@ -489,9 +544,12 @@ def _crosses_for_nothing(ways: tuple[Way, ...]) -> bool:
 
 
 def _usual_gpus(nodes: tuple[Node, ...], device: str, wanted: int | None) -> int | None:
-    """How many GPUs a node must have: what most nodes have, so that the odd one out is named."""
-    counts = [len(usable_gpus(n.machine, device)) for n in nodes if n.machine is not None]
-    return max(counts, key=lambda c: (counts.count(c), c)) if counts else wanted
+    """How many GPUs a node must have: what most nodes have, so that the odd one out is named; no more than were chosen
+    on one of them."""
+    counts = [len(node_room.gpus_of(n, device)) for n in nodes]
+    if not counts:
+        return wanted
+    return min([max(counts, key=lambda c: (counts.count(c), c)), *(len(node_room.gpus_of(n, device)) for n in nodes if n.chosen_gpus)])
 
 
 def _is_shared(settings: Settings, head: Session, path: str | None) -> bool:

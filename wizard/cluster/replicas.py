@@ -72,7 +72,7 @@ def replicas_compose(cluster: ClusterPlan) -> str:
 
 
 def _server(cluster: ClusterPlan, name: str, share: tuple[int, ...], before: list[str]) -> dict[str, Any]:
-    plan = with_gpu_variables(replace(cluster.plan, runtime="docker", gpus=share), share)
+    plan = with_gpu_variables(replace(cluster.plan, runtime="docker", gpus=share), share, cluster.sized.reason)
     reasons = {d.flag: d.reason for d in plan.decisions if d.flag}
     environment = dict(sorted(container_environment(plan).items()))
     service: dict[str, Any] = {

@@ -29,6 +29,7 @@ class Node:
     host: Host | None = field(default=None, compare=False, repr=False)
     release: str | None = None  # what the answers file says that runs there
     interfaces: Mapping[str, tuple[str, ...]] | None = None  # name -> IPv4 addresses; None: the record has none
+    chosen_gpus: tuple[str, ...] = ()  # the GPUs that the answers name, where this is the machine that they are of; empty: all
 
     @property
     def network_interface(self) -> str | None:

@@ -376,7 +376,7 @@ def _facts(made: ClusterPlan) -> str:
             _("on the CPU, in RAM")
             if plan.device == "cpu"
             else _("GPUs: {gpus}; tensor parallel {tensor}, pipeline stages {pipeline}, data parallel {data}").format(
-                gpus=layout.gpus * made.copies, tensor=layout.tensor, pipeline=layout.pipeline, data=layout.data
+                gpus=len({g for share in made.shares for g in share}) or layout.gpus * made.copies, tensor=layout.tensor, pipeline=layout.pipeline, data=layout.data
             )
             + (listed(("", _("experts spread over all"))) if layout.expert_parallel else ""),
         )

@@ -16,7 +16,7 @@ from wizard.outputs.compose import container_name
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, comment, wrap_comment
 from wizard.outputs.spec import FileSpec
-from wizard.plan_types import Plan, own_environment
+from wizard.plan_types import Plan, own_environment, some_gpus
 from wizard.session import expand
 
 NAME = "launch.sh"
@@ -158,7 +158,7 @@ def _docker_option_rows(plan: Plan) -> list[tuple[list[str], str]]:
     if plan.device == "nvidia":
         if plan.picked_by_docker:
             rows.append(
-                (["--gpus", '"device=' + ",".join(str(i) for i in plan.picked_by_docker) + '"'], plan.reason("gpus"))
+                (["--gpus", '"device=' + ",".join(str(i) for i in plan.picked_by_docker) + '"'], some_gpus(plan.machine, plan.gpus, plan.gpus_reason))
             )
         else:
             rows.append((["--gpus", "all"], ""))

@@ -38,7 +38,7 @@ from wizard.plan.intents import BY_KEY, Intent, media_limit, possible
 from wizard.plan.media import counts_of, take_limits
 from wizard.plan.sizing import OPTION_KEYS, QUESTION_KEYS, Bed, Sized, size, usable_gpus
 from wizard.plan.wsl import plan_wsl
-from wizard.plan_types import Choice, MovePlanHint, Notice, Plan, own_environment
+from wizard.plan_types import Choice, MovePlanHint, Notice, Plan, own_environment, reason_for_gpus
 from wizard.program import words_on
 from wizard.releases.batches import batch_conflict
 from wizard.session import Session, Value, expand
@@ -181,6 +181,7 @@ def _plan(session: Session) -> Plan:
         fit=result,
         fit_request=sized.request,
         gpus=sized.gpus,
+        gpus_reason=reason_for_gpus(draft.decisions, sized.gpus),
         move=move,
         wsl=wsl,
         wsl_changes=changes,

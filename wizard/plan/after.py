@@ -7,11 +7,13 @@ from wizard.models.move_place import move_words
 from wizard.outputs.env import NAME as ENV_NAME
 from wizard.outputs.quoting import bash_line, bash_word, powershell_string
 from wizard.outputs.wslconfig.deliver import hand_copy, shutdown_text
+from wizard.plan.wsl import MEMORY, PROCESSORS, SWAP
 from wizard.plan_types import Plan, Step
 from wizard.program import words_on
 
 RULE = "vLLM (vllm-wizard)"
 MOVE_MODEL = "move_model"  # the key of the step that falls away when the model was copied in the walk
+_SIZES = {MEMORY, SWAP, PROCESSORS}  # what WSL2 has of Windows; its other settings are no resources
 COPY_WSLCONFIG = "copy_wslconfig"  # the key of the step that falls away when the file is written in place
 
 
@@ -43,7 +45,7 @@ def next_steps(plan: Plan) -> tuple[Step, ...]:
         )
         steps.append(
             Step(
-                _("Let WSL2 take its new resources"),
+                _("Let WSL2 take its new resources") if _SIZES & set(plan.wsl_changes) else _("Let WSL2 take its new settings"),
                 ("wsl --shutdown",),
                 "powershell",
                 shutdown_text(plan.machine),

@@ -19,7 +19,14 @@ from wizard.plan.draft import Draft
 from wizard.plan.intents import Intent
 from wizard.plan.media import joined
 from wizard.plan.sizing import CPU_SPACE, MOST_LORA_SLOTS, OPTION_KEYS, Bed, Sized, text_of
-from wizard.plan_types import DEVICE_ORDER, VISIBLE_DEVICES, FlagRow, docker_picks_gpus, gpu_variables
+from wizard.plan_types import (
+    DEVICE_ORDER,
+    VISIBLE_DEVICES,
+    FlagRow,
+    docker_picks_gpus,
+    gpu_variables,
+    reason_for_gpus,
+)
 from wizard.releases.parse import NO, YES, negative_of, switches_off
 from wizard.releases.types import ImageInfo, KnownFault, Option, Release
 from wizard.session import SECRET_KEYS, Session, Value
@@ -507,7 +514,7 @@ def _hardware(
             ("half",),
             _("this GPU has no bfloat16 (compute capability {capability})").format(capability=capability),
         )
-    for name, (value, reason) in gpu_variables(draft.machine, device, sized.gpus, container=runtime == "docker").items():
+    for name, (value, reason) in gpu_variables(draft.machine, device, sized.gpus, reason_for_gpus(draft.decisions, sized.gpus), container=runtime == "docker").items():
         command.set_env(name, value, reason)
     if host_path is not None:
         mount = draft.machine.mount_of(host_path)

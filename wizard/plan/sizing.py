@@ -267,6 +267,7 @@ def _request(
         limit_mm_per_prompt=limits or None,
         wsl=bed.wsl,
         cpu=bed.device == "cpu",
+        amd=bed.device == "amd",
         cpu_flags=bed.cpu_flags,
         nvlink=bed.nvlink,
     )

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 
 from wizard.errors import BadInput
 from wizard.facts import Cpu, Machine, Memory, Problem, PythonFacts, Severity, SystemKind, unknown
-from wizard.i18n import _, sentences
+from wizard.i18n import _, sentences, stopped
 from wizard.models.info import ModelInfo
+from wizard.models.move_place import own_name
 from wizard.outputs.answers import LEFT_OUT
 from wizard.outputs.answers import NAME as ANSWERS_NAME
 from wizard.outputs.quoting import bash_line, powershell_string
 from wizard.outputs.spec import FileSpec
 from wizard.outputs.wslconfig import WslAdvice, shutdown_text, to_filespec, tune
 from wizard.outputs.wslconfig.deliver import reasons_of
+from wizard.plan.wsl import MEMORY
 from wizard.plan_types import Step
 from wizard.session import Value, dump_answers
 
@@ -77,7 +79,10 @@ def _advice(session: Session) -> tuple[WslAdvice, Mapping[str, str | None], Mode
             if blocker.code == "bad_answer":
                 raise BadInput(sentences(blocker.title, blocker.detail))
         if made.wsl is not None:
-            return made.wsl, made.wsl_changes, made.model, reasons_of(made)
+            reasons = reasons_of(made)
+            if made.model is not None and session.answers.get("model") is None:
+                return _assuming(made.model, made.wsl, made.wsl_changes, reasons)
+            return made.wsl, made.wsl_changes, made.model, reasons
     wsl = machine.wsl
     advice = tune(
         host_ram_bytes=machine.memory.total_bytes.value,
@@ -89,6 +94,18 @@ def _advice(session: Session) -> tuple[WslAdvice, Mapping[str, str | None], Mode
         machine=machine,
     )
     return advice, advice.changes, None, {}
+
+
+def _assuming(
+    model: ModelInfo, advice: WslAdvice, changes: Mapping[str, str | None], reasons: Mapping[str, str]
+) -> tuple[WslAdvice, Mapping[str, str | None], ModelInfo, Mapping[str, str]]:
+    """The same with a word on where the model comes from that the memory is sized for: nobody was asked for one."""
+    told = _(
+        "{model} is assumed: no model was chosen here, and it is the one that vllm-wizard would propose for this machine. Inside WSL vllm-wizard asks which model to serve and sizes WSL anew for it."
+    ).format(model=model.repo_id or own_name(model.source))
+    settings = tuple(replace(s, reason=sentences(stopped(s.reason), told)) if s.key == MEMORY else s for s in advice.settings)
+    held = {k: sentences(stopped(text), told) if k == MEMORY else text for k, text in reasons.items()}
+    return replace(advice, settings=settings), changes, model, held
 
 
 def seen_from_inside(machine: Machine) -> Machine:

@@ -12,6 +12,7 @@ from wizard.models.move_place import own_name
 from wizard.outputs.wslconfig import WslAdvice, parse, tune, verify_in_force
 from wizard.plan.draft import Draft
 from wizard.plan.sizing import Sized
+from wizard.steps import QUESTIONS, WSL
 
 GIB = 1 << 30
 MEMORY, SWAP, PROCESSORS = "wsl2.memory", "wsl2.swap", "wsl2.processors"
@@ -37,7 +38,7 @@ def plan_wsl(
         draft.settle(
             "host_memory_gib",
             given[0] if given else None,
-            _("could not be read from here") if given is None else _("chosen by you; it could not be read from here"),
+            _("could not be read from here; the Task Manager of Windows shows it (Performance, Memory)") if given is None else _("chosen by you; it could not be read from here"),
             given[1] if given else "default",
             chosen=given is not None,
         )
@@ -47,7 +48,7 @@ def plan_wsl(
         draft.settle(
             "host_cpus",
             given[0] if given else None,
-            _("could not be read from here") if given is None else _("chosen by you; it could not be read from here"),
+            _("could not be read from here; the Task Manager of Windows shows it (Performance, CPU)") if given is None else _("chosen by you; it could not be read from here"),
             given[1] if given else "default",
             chosen=given is not None,
         )
@@ -82,7 +83,10 @@ def plan_wsl(
         draft.warn(
             "wsl_host_unknown",
             _("The memory of Windows could not be read from here, so WSL2's share is not set."),
-            advice.question,
+            sentences(
+                advice.question,
+                _("Give it on the step “{step}”, field “{field}”, or with --set host_memory_gib=N.").format(step=_(WSL.title), field=_(QUESTIONS["host_memory_gib"].label)),
+            ),
         )
     for text in advice.warnings:
         draft.warn("wslconfig", text)

@@ -13,7 +13,6 @@ from wizard.faces.tui import text
 from wizard.faces.tui.look import Glyphs
 from wizard.faces.tui.text import ACCENT, BAD, BOLD, DIM, OK, TEXT, WARN, Part, clip, content, join
 from wizard.faces.tui.walk import Walk
-from wizard.fit_types import LINE_NAMES
 from wizard.i18n import N_, _, ngettext
 
 if TYPE_CHECKING:
@@ -171,8 +170,7 @@ def memory_lines(plan: Plan) -> Content:
     assert plan.fit is not None
     lines = []
     for line in plan.fit.lines:
-        name = _(LINE_NAMES.get(line.key, line.key))
-        lines.append(content([(name, ACCENT), (f" = {text.gib(line.bytes)}", BOLD), ("\n  " + line.reason if line.reason else "", DIM)]))
+        lines.append(content([(line.title, ACCENT), (f" = {text.gib(line.bytes)}", BOLD), ("\n  " + line.reason if line.reason else "", DIM)]))
     tokens = plan.fit.kv_cache_tokens
     if tokens.best > 0 and plan.fit.certain:
         span = _("{best:,} tokens, between {low:,} and {high:,}").format(
