@@ -326,6 +326,10 @@ def test_a_model_that_nobody_named_is_said_to_be_assumed(session: Session, capfd
 def test_a_size_of_the_users_own_does_not_hide_what_was_assumed(session: Session) -> None:
     half = windows_half(session.forget("model").answer("wsl_memory_gib", 20), FOLDER)
     assert "is assumed" in in_the_file(half)
+    memory = half.advice.setting("wsl2.memory")
+    assert memory is not None
+    assert (memory.value, half.changes["wsl2.memory"]) == ("20GB", "20GB")
+    assert "chosen by you" in memory.reason
 
 
 def test_where_no_memory_is_kept_for_a_model_none_is_said_to_be_assumed(session: Session) -> None:

@@ -59,6 +59,10 @@ def windows_half(session: Session, out_dir: str, *, in_place: bool = True) -> Wi
     advice, changes, model, reasons = _advice(session)
     blockers = tuple(p for p in machine.problems if p.severity is Severity.BLOCKER and p.code != READY)
     answers = _answers(session, advice)
+    for key, value in changes.items():
+        proposed = advice.setting(key)
+        if proposed is None or proposed.value != value:  # the user's own size
+            advice = advice.with_value(key, value, reasons.get(key, ""))
     files: tuple[FileSpec, ...] = ()
     if machine.wsl is not None:
         files = (_answers_file(answers),)
