@@ -11,6 +11,7 @@ from typing import Any
 from wizard.errors import BadInput
 from wizard.i18n import _
 
+from .begins import CONTAINER_PROGRAMS, NAME_VALUE, base_of, is_wrapped, program_at, refuse_other_subcommand
 from .lexer import MAX_WORDS, Lexed, Slip, Word, lex, prompt_end, straighten
 
 MAX_BYTES = 8 << 20
@@ -20,7 +21,6 @@ LONGEST_VALUE = 8192  # characters that variables in variables may grow to
 LOOK_BACK = 2000  # characters of a line before its command
 _API_SERVER = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]*vllm[\w.-]*(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$", re.I)
-_NAME_VALUE = re.compile(r"([A-Za-z_]\w*)=")
 DOCKER_SWITCHES = frozenset((
     "-d", "-i", "-t", "-it", "-ti", "-dit", "-itd", "-P", "-q", "--detach", "--interactive", "--tty", "--rm",
     "--privileged", "--init", "--read-only", "--no-healthcheck", "--publish-all", "--oom-kill-disable", "--sig-proxy",
@@ -72,27 +72,52 @@ def from_argv(words: Sequence[str]) -> Command:
         found = from_text(words[0], script=False)
         if found:
             return found[0]
-    position = 0
+        split = _split_by_shell(words[0])
+        begins = program_at(split)
+        if begins is not None:
+            refuse_other_subcommand(split[begins:])
     made: list[Word] = []
     offset = 0
     for word in words:
         made.append(Word(word, word, offset, offset + len(word)))
         offset += len(word) + 1
-    env: dict[str, str] = {}
-    while position < len(made) and _NAME_VALUE.match(made[position].text):
-        name, _equals, value = made[position].text.partition("=")
-        env[name] = value
-        position += 1
-    command = _program(made[position:], env, " ".join(words))
-    if command is None:
-        if not _may_be_arguments([w.text for w in made[position:]]):
+    at = program_at(words)
+    env = dict(w.split("=", 1) for w in words[: _program_or_model(words)] if NAME_VALUE.match(w))
+    command = None
+    if at is not None:
+        refuse_other_subcommand(words[at:])
+        command = _program(made[at:], env, " ".join(words))
+    if command is None and (at is not None or is_wrapped(words)):
+        # bash -c "vllm serve ...", or an image whose entrypoint is a shell
+        inner = next((c for w in words if " " in w for c in from_text(w, script=False)), None)
+        if inner is None:
             raise BadInput(no_command(_("the command")))
-        if [w.text for w in made[position : position + 1]] == ["serve"]:
+        return inner
+    if command is None:
+        position = _program_or_model(words)
+        if not _may_be_arguments(words[position:]):
+            raise BadInput(no_command(_("the command")))
+        if list(words[position : position + 1]) == ["serve"]:
             position += 1
         command = Command("argv", made[position:], "serve", env=env)
     command.kind = "docker" if command.docker else "argv"
     fix_dashes(command)
     return command
+
+
+def _program_or_model(words: Sequence[str]) -> int:
+    """Where the words end that only set variables, or start the program behind them."""
+    at = program_at(words)
+    return at if at is not None else next((i for i, w in enumerate(words) if not NAME_VALUE.match(w)), len(words))
+
+
+def _split_by_shell(text: str) -> list[str]:
+    import shlex
+
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
 
 
 def no_command(name: str) -> str:
@@ -224,7 +249,7 @@ def _leading_env(words: list[Word]) -> tuple[list[Word], dict[str, str]]:
     position = 0
     while position < len(words):
         text = words[position].text
-        if _NAME_VALUE.match(text):
+        if NAME_VALUE.match(text):
             name, _equals, value = text.partition("=")
             env[name] = value
         elif text not in ("sudo", "exec", "env", "nohup", "time", "export", "command"):
@@ -237,10 +262,12 @@ def _program(words: list[Word], env: dict[str, str], source: str) -> Command | N
     """The vLLM command in the words of one command line, or None."""
     texts = [w.text for w in words]
     for position, text in enumerate(texts[:8]):
-        base = text.rsplit("/", 1)[-1]
-        if base in ("docker", "podman", "nerdctl") and position == 0:
+        base = base_of(text)
+        if base in CONTAINER_PROGRAMS and position == 0:
             return _docker(words, env)
         if base == "vllm" and texts[position + 1 : position + 2] == ["serve"]:
+            return Command("shell", words[position + 2 :], "serve", env=env, source=source)
+        if text == "vllm.entrypoints.cli.main" and texts[position + 1 : position + 2] == ["serve"]:
             return Command("shell", words[position + 2 :], "serve", env=env, source=source)
         if text in _API_SERVER or base == "api_server.py":
             return Command("shell", words[position + 1 :], "api_server", env=env, source=source)
