@@ -226,7 +226,8 @@ def check_text(text: str, name: str, asked: str | None = None, place: Place | No
         return _check_config(text, name, asked, place)
     if kind == "env":
         return _check_env(text, name, asked, place)
-    commands = extract.from_text(text, script=kind == "shell")
+    marks = extract.marks_of(name)
+    commands = extract.from_text(text, script=kind == "shell", marks=marks)
     alone = loose.options_alone(text) if kind == "text" and not commands else None
     if alone is not None:
         commands = [alone]
@@ -234,7 +235,7 @@ def check_text(text: str, name: str, asked: str | None = None, place: Place | No
         if kind == "shell" and _RAY_START.search(text):
             return _nothing_to_check(name, text)  # another node of a Ray cluster
         raise BadInput(extract.no_command(name))
-    posix = kind == "shell" and not name.lower().endswith((".bat", ".ps1"))
+    posix = kind == "shell" and not marks
     if posix:
         commands[0].problems += _written_by_windows(text, marked)
     report = _report(commands, asked, place)

@@ -144,8 +144,8 @@ def _may_be_arguments(words: Sequence[str]) -> bool:
     return any(w.startswith("--") for w in words) or (len(words) == 1 and bool(re.fullmatch(r"[\w.~-]*/\S+", first)))
 
 
-def from_text(text: str, script: bool) -> list[Command]:
-    """Every vLLM command of a text, in order; ``script``: a shell runs the text line by line."""
+def from_text(text: str, script: bool, marks: str = "") -> list[Command]:
+    """Every vLLM command of a text, in order; ``script``: a shell runs the text line by line. ``marks``: see ``lex``."""
     found: list[Command] = [_listed(m, text) for m in _LISTED.finditer(text) if not _is_comment(text, m.start(), True)]
     taken = -1
     budget = LEX_BUDGET
@@ -154,8 +154,10 @@ def from_text(text: str, script: bool) -> list[Command]:
             continue
         if len(found) >= MAX_COMMANDS or budget < 0:
             break
+        if _only_printed(text, match.start(), script, marks):
+            continue
         start, closing = _command_start(text, match.start())
-        lexed = lex(text, start, script=script, closing=closing)
+        lexed = lex(text, start, script=script, closing=closing, marks=marks)
         budget -= max(lexed.end - start, 200)
         words, env = _leading_env(lexed.words)
         command = _program(words, env, text)
@@ -213,7 +215,32 @@ def _installs(before: str) -> bool:
 
 
 def _is_comment(text: str, at: int, script: bool) -> bool:
-    return script and text[text.rfind("\n", 0, at) + 1 : at].lstrip().startswith("#")
+    return script and bool(_COMMENT.match(text, text.rfind("\n", 0, at) + 1, at))
+
+
+_COMMENT = re.compile(r"[ \t]*(?:#|::|@?rem[ \t])", re.I)
+_PRINTS = re.compile(r"(?:^|[;&|({]|\b(?:then|do|else)\b)[ \t]*@?(?:echo|printf|Write-(?:Host|Output))(?=[ \t])", re.M | re.I)
+_ONLY_SHOWS = frozenset(("tee", "logger", "cat", "ts", "column", "fold", "nl", "less", "more"))
+_NO_SCRIPT = re.compile(r"[ \t]*[\"']?(?:&\d|/dev/|\S*log\b|\$\{?\w*log\w*)", re.I)
+
+
+def _only_printed(text: str, at: int, script: bool, marks: str = "") -> bool:
+    """Whether a place stands in what ``echo`` or ``printf`` shows to somebody; what is written to a file may be run."""
+    before = max(0, at - LOOK_BACK)
+    told = next((m for m in reversed(list(_PRINTS.finditer(text, before, at)))), None)
+    if told is None or not script:
+        return False
+    shown = lex(text, told.end(), script=True, marks=marks)
+    if not any(w.start <= at < w.end for w in shown.words):
+        return False
+    after = text[shown.end : shown.end + 200]
+    following = re.match(r"[ \t]*(?:\d?>>?|(\|)(?!\|))", after)
+    if following is None:
+        return True
+    rest = after[following.end() :]
+    if following[1] is None:
+        return bool(_NO_SCRIPT.match(rest))
+    return rest.split()[:1] == [] or base_of(rest.split()[0]) in _ONLY_SHOWS
 
 
 def _command_start(text: str, at: int) -> tuple[int, str]:
@@ -473,6 +500,14 @@ def decode(raw: bytes, name: str) -> str:
 _STARTS_SERVER = re.compile(r"\svllm\s+serve(?!\S)|\s(?:docker|podman|nerdctl)\s+(?:container\s+)?(?:run|create)\s|\svllm\.entrypoints\.")
 
 
+def marks_of(name: str) -> str:
+    """What makes a line go on in the next one in a script of that name; "" for one of a Unix shell, or none."""
+    lowered = name.lower()
+    if lowered.endswith((".bat", ".cmd")):
+        return "^\\"
+    return "`\\" if lowered.endswith(".ps1") else ""
+
+
 def file_kind(name: str, text: str) -> str:
     """"compose", "config", "env" or "shell"/"text" for a file's name and content."""
     lowered = name.lower()
@@ -483,7 +518,7 @@ def file_kind(name: str, text: str) -> str:
     if lowered.endswith((".yaml", ".yml")):
         return "config"
     base = lowered.rsplit("/", 1)[-1]
-    if lowered.endswith((".sh", ".bash", ".zsh", ".service", ".bat", ".ps1")) or text.startswith("#!"):
+    if lowered.endswith((".sh", ".bash", ".zsh", ".service", ".bat", ".cmd", ".ps1")) or text.startswith("#!"):
         return "shell"
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     pairs = sum(bool(re.match(r"(?:export\s+)?[A-Za-z_]\w*=", line)) for line in lines)

@@ -169,7 +169,10 @@ class _Judge:
             elif slip.kind == "glued_text" and after is not None and after.end == slip.at:
                 self._say(flag, "bad_quoting", _("text is glued to the end of {flag}; it was cut off").format(flag=flag))
             elif slip.kind == "continuation_space":
-                self._say("\\", "bad_quoting", _("a blank behind the backslash ends the command there: nothing may follow it on the line"))
+                told = _("a blank behind the backslash ends the command there: nothing may follow it on the line")
+                if slip.text not in ("", "\\"):
+                    told = _("a blank behind the {mark} ends the command there: nothing may follow it on the line").format(mark=slip.text)
+                self._say(slip.text or "\\", "bad_quoting", told)
             elif slip.kind == "comment_inside":
                 self._say("#", "bad_quoting", _("a comment between continued lines ends the command there: {comment}").format(comment=slip.text[:60]))
             elif slip.kind == "half_quote":

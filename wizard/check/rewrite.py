@@ -105,12 +105,12 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
     last = max((w.end for w in words), default=command.end)
     for slip in command.slips:
         if slip.kind == "continuation_space":
-            edits.append((slip.at + 1, text.find("\n", slip.at), ""))
+            edits.append((slip.at + 1, text.find("\n", slip.at) - (text[text.find("\n", slip.at) - 1] == "\r"), ""))
         elif slip.kind == "comment_inside":
             line_start = text.rfind("\n", 0, slip.at) + 1
             edits.append((line_start, text.find("\n", slip.at) + 1, ""))
         elif slip.kind == "no_continuation":
-            edits.append((slip.at, slip.at, " \\"))
+            edits.append((slip.at, slip.at, " " + _mark(text[command.start : last])))
     model_at = _model_piece(verdict)
     gone: list[tuple[int, int]] = []
     for piece in verdict.pieces:
@@ -132,7 +132,8 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
             gone.append((start, end))
     left_out = [w for p in verdict.pieces if p.source and not p.words for w in words[p.first : p.first + len(p.source.tokens)]]
     added = [" ".join(quote(_with_variables(w, left_out)) for w in p.words) for p in verdict.pieces if p.source is None and p.words]
-    joint = " \\\n  " if "\\\n" in text[command.start : last] or "\\\r\n" in text[command.start : last] else " "
+    continued = _CONTINUED.search(text[command.start : last])
+    joint = f" {continued[0]}  " if continued is not None else " "
     ranges = _joined(text, gone)
     if added and ranges and ranges[-1][1] == last:  # what is added takes the place of what left at the end
         edits.append((*ranges.pop(), joint.join(added)))
@@ -150,6 +151,16 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
         edits.append((verb.end, verb.end, "".join(" " + quote(w) for w in verdict.docker_added)))
     edits += _env_edits(text, verdict)
     return edits
+
+
+_MARKS = ("\\", "^", "`")  # at the end of a line, for sh, cmd and PowerShell: it goes on in the next one
+_CONTINUED = re.compile(r"[\\^`]\r?\n")
+
+
+def _mark(text: str) -> str:
+    """The sign with which the lines of a command go on."""
+    found = _CONTINUED.search(text)
+    return found[0][0] if found is not None else "\\"
 
 
 def _crooked(word: Word) -> bool:
@@ -234,7 +245,7 @@ def _joined(text: str, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Ranges with nothing but blanks and continued line ends between them as one."""
     out: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
-        if out and re.fullmatch(r"(?:[ \t]|\\\r?\n)*", text[out[-1][1] : start]):
+        if out and re.fullmatch(r"(?:[ \t]|[\\^`]\r?\n)*", text[out[-1][1] : start]):
             out[-1] = (out[-1][0], end)
         else:
             out.append((start, end))
@@ -249,13 +260,13 @@ def _with_blank(text: str, start: int, end: int) -> tuple[int, int]:
     before, after = text[line_start:start], text[end:line_end]
     if not before.strip() and after.strip().startswith("#") and line_start:
         return line_start, min(len(text), line_end + 1)  # an array's line: its comment spoke of this word
-    if not before.strip() and after.strip() in ("\\", "") and line_start:
-        if after.strip() == "\\":
+    if not before.strip() and after.strip() in (*_MARKS, "") and line_start:
+        if after.strip():
             return line_start, min(len(text), line_end + 1)
         previous = text.rstrip()[: line_start]
         cut = previous.rstrip(" \t\r\n")
-        if cut.endswith("\\"):  # the last line of a continued command: the line before ends it now
-            return len(cut.rstrip("\\").rstrip(" \t")), end
+        if cut.endswith(_MARKS):  # the last line of a continued command: the line before ends it now
+            return len(cut[:-1].rstrip(" \t")), end
         return line_start, min(len(text), line_end + 1)
     if not before.strip():  # the first of its line: what follows moves to where it stood
         return start, end + len(after) - len(after.lstrip())
