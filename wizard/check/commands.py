@@ -314,10 +314,9 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
 
 def _in_variables(verdict: Verdict) -> list[ArgProblem]:
     """Where to change what stands in a variable: a repair of the command does not write its value into it."""
-    held = [name for p in verdict.pieces if p.changed for name in rewrite.in_variables(verdict, p)]
-    lines = verdict.command.set_in_line
+    held = dict.fromkeys(at for p in verdict.pieces if p.changed for at in rewrite.in_variables(verdict, p))
     told = _("what is wrong stands in this variable: change it where it is set, in line {line}")
-    return [ArgProblem(f"${name}", "ok", told.format(line=lines[name])) for name in dict.fromkeys(held) if name in lines]
+    return [ArgProblem(f"${name}", "ok", told.format(line=line)) for name, line in held if line]
 
 
 def _repaired(verdict: Verdict) -> extract.Command:

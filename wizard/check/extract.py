@@ -12,12 +12,12 @@ from wizard.errors import BadInput
 from wizard.i18n import _
 
 from .begins import CONTAINER_PROGRAMS, NAME_VALUE, base_of, is_wrapped, program_at, refuse_other_subcommand
-from .lexer import MAX_WORDS, Lexed, Slip, Word, lex, prompt_end, straighten
+from .lexer import Lexed, Slip, Word, lex, prompt_end, straighten
+from .variables import Assigned, assigned, expanded
 
 MAX_BYTES = 8 << 20
 MAX_COMMANDS = 100  # of one text
 LEX_BUDGET = 1_000_000  # characters looked at word by word, in all
-LONGEST_VALUE = 8192  # characters that variables in variables may grow to
 LOOK_BACK = 2000  # characters of a line before its command
 _API_SERVER = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]*vllm[\w.-]*(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$", re.I)
@@ -45,7 +45,7 @@ class Command:
     end: int = 0
     docker: list[Word] = field(default_factory=list)  # docker's own words, up to the image
     repeated: list[Word] = field(default_factory=list)  # "vllm serve" given to an image that starts it itself
-    set_in_line: dict[str, int] = field(default_factory=dict)  # where the script sets the variables that it uses
+    unread: dict[str, int] = field(default_factory=dict)  # variables of it that are not followed in every step, with the line
     pinned: str | None = None  # the vLLM release that the same text installs
     facts: dict[str, Any] = field(default_factory=dict)  # what the kind's own checks need
     problems: list[Any] = field(default_factory=list)  # ArgProblems of the file around the command
@@ -161,9 +161,10 @@ def from_text(text: str, script: bool, marks: str = "") -> list[Command]:
         budget -= max(lexed.end - start, 200)
         words, env = _leading_env(lexed.words)
         command = _program(words, env, text)
-        if command is None and any(w.dynamic for w in words):
+        set_before = assigned(text[:start]) if command is not None or any(w.dynamic for w in words) else Assigned()
+        if command is None:
             # Options and image stand in variables, as in the launch.sh that we write.
-            command = _program(_expanded(words, _assigned(text[:start])), env, text)
+            command = _program(expanded(words, set_before.values), env, text)
         if command is None:
             continue
         command.slips = [*lexed.slips]
@@ -171,7 +172,7 @@ def from_text(text: str, script: bool, marks: str = "") -> list[Command]:
         command.source = text
         taken = lexed.end
         fix_dashes(command)
-        _variables(command, text[:start], script)
+        _variables(command, set_before, words)
         found.append(command)
     _set_pinned(found, text, script)
     return found
@@ -392,85 +393,11 @@ def fix_dashes(command: Command) -> None:
     command.words = fixed
 
 
-_ASSIGN = re.compile(r"^[ \t]*(?:export[ \t]+|declare[ \t]+(?:-\w+[ \t]+)*|readonly[ \t]+|local[ \t]+)?([A-Za-z_]\w*)=(.*)$", re.M)
-
-
-def _variables(command: Command, before: str, script: bool) -> None:
+def _variables(command: Command, set_before: Assigned, words: Sequence[Word]) -> None:
     """Put in what the script itself sets: ``MODEL=...`` and arrays; exported VLLM_* and the like become env."""
-    values = _assigned(before, command.env, command.set_in_line)
-    command.words = _expanded(command.words, values)
-
-
-def _assigned(before: str, env: dict[str, str] | None = None, lines: dict[str, int] | None = None) -> dict[str, list[Word]]:
-    """Name -> words of what a script sets before its command; what is exported is added to ``env``, and the line in
-    which a name was set last to ``lines``."""
-    values: dict[str, list[Word]] = {}
-    line, counted = 1, 0
-    for match in _ASSIGN.finditer(before):
-        name, start = match.group(1), match.start(2)
-        line, counted = line + before.count("\n", counted, start), start
-        if lines is not None:
-            lines[name] = line
-        if before[start : start + 1] == "(":
-            close = before.find("\n)", start)
-            close = before.find(")", start) if close < 0 or before.count(")", start, close) == 1 else close + 1
-            inner = lex(before[: close if close > 0 else len(before)] + "\n", start + 1, script=False)
-            words: list[Word] = []
-            position = start + 1
-            while position < (close if close > 0 else len(before)):
-                inner = lex(before[: close if close > 0 else len(before)], position, script=True)
-                words += inner.words
-                position = max(inner.end, before.find("\n", max(inner.end, position)) + 1 or len(before))
-                if position <= start:
-                    break
-            values[name] = _expanded(words, values)
-            continue
-        lexed = lex(before, start, script=True)
-        values[name] = _expanded(lexed.words[:1], values, split=False)
-        plain = lexed.words[0].text if lexed.words else ""
-        exported = match.group(0).lstrip().startswith("export") or name.startswith(("VLLM_", "CUDA_", "NCCL_", "HF_"))
-        if env is not None and exported:
-            env.setdefault(name, plain)
-    return values
-
-
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
-
-
-def variables_in(text: str) -> list[str]:
-    """The variables that a word names, in order."""
-    return [m[1] or m[2] for m in _VARIABLE.finditer(text)]
-
-
-def _expanded(words: list[Word], values: dict[str, list[Word]], split: bool = True) -> list[Word]:
-    """The words with the script's own variables put in; an unquoted variable is split at its blanks, as a shell does."""
-    expanded: list[Word] = []
-    for word in words:
-        array = re.fullmatch(r"\$\{(\w+)\[[@*]\]\}", word.text) if word.dynamic else None
-        alone = _VARIABLE.fullmatch(word.text) if word.dynamic else None
-        known = values.get(array[1]) if array else values.get(alone[1] or alone[2]) if alone else None
-        if known is not None and (array or len(known) != 1) and len(expanded) + len(known) <= MAX_WORDS:
-            expanded += known
-        elif known is not None and not word.quoted and split and len(known[0].text.split()) != 1:
-            expanded += [replace(word, text=t, dynamic="$" in t, before=word.text) for t in known[0].text.split()]
-        elif word.dynamic:
-            text = _filled(word.text, values)
-            expanded.append(replace(word, text=text, dynamic="$" in text, before=word.text if text != word.text else word.before))
-        else:
-            expanded.append(word)
-    return expanded
-
-
-def _filled(text: str, values: dict[str, list[Word]]) -> str:
-    """A text with the values of its variables; as it stands where they make it endless."""
-
-    def value(match: re.Match[str]) -> str:
-        known = values.get(match[1] or match[2])
-        return known[0].text if known else match[0]
-
-    if sum(len(value(m)) for m in _VARIABLE.finditer(text)) > LONGEST_VALUE:
-        return text
-    return _VARIABLE.sub(value, text)
+    command.env = {**set_before.env, **command.env}
+    command.unread = set_before.not_followed(words)
+    command.words = expanded(command.words, set_before.values)
 
 
 # --- files ---------------------------------------------------------------------------------------------------

@@ -145,6 +145,8 @@ class _Judge:
         self._environment()
         self._together(arguments)
         self._known_faults()
+        for name, line in self.command.unread.items():
+            self._say(f"${name}", "ok", _("line {line} changes this under a condition, or in a way that is not followed here: what comes of it was not judged").format(line=line))
         self.pieces += [Piece(words, None, changed=True) for words in self.added]
         argv = self._argv()
         accepted = not self.refused and not any(p.refused for p in (*self.command.problems, *self.problems))

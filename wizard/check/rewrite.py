@@ -12,9 +12,10 @@ from typing import Any
 
 from wizard.releases.types import ArgProblem
 
-from .extract import Command, docker_verb, docker_words, variables_in
+from .extract import Command, docker_verb, docker_words
 from .judge import Piece, Verdict
 from .lexer import Word
+from .variables import variables_in
 
 
 def quote(word: str) -> str:
@@ -204,8 +205,9 @@ def _in_quotes(variable: str, match: re.Match[str]) -> str:
     return match[1] + variable + match[1]
 
 
-def in_variables(verdict: Verdict, piece: Piece) -> list[str]:
-    """The variables that hold what a repair would change: they are changed where they are set, and not from here."""
+def in_variables(verdict: Verdict, piece: Piece) -> list[tuple[str, int]]:
+    """The variables that hold what a repair would change, with the line in which they are set (0: not in this text):
+    they are changed there, and not from here."""
     if piece.source is None:
         return []
     words = verdict.command.words
@@ -213,12 +215,12 @@ def in_variables(verdict: Verdict, piece: Piece) -> list[str]:
     new = [*piece.words, *(w.partition("=")[2] for w in piece.words)]
     # An option that the release has was left out for what is given to it; any other is gone with its value.
     for_its_value = bool(piece.words) or (piece.source.option is not None and "prefix" not in piece.source.how)
-    held = []
+    held: list[tuple[str, int]] = []
     for word in own:
         shared = sum(w.start == word.start and w.end == word.end for w in words) > 1  # one of several words in a variable
         value = word.text.partition("=")[2] if word.raw.startswith("--") else word.text
         if word.before and (shared or (for_its_value and value not in new)):
-            held += variables_in(word.before)
+            held += [(o.name, o.line) for o in word.origin] or [(name, 0) for name in variables_in(word.before)]
     return list(dict.fromkeys(held))
 
 
@@ -270,6 +272,8 @@ def _with_blank(text: str, start: int, end: int) -> tuple[int, int]:
         return line_start, min(len(text), line_end + 1)
     if not before.strip():  # the first of its line: what follows moves to where it stood
         return start, end + len(after) - len(after.lstrip())
+    if before.endswith("(") and after[:1] in " \t":  # the first of an array
+        return start, end + len(after) - len(after.lstrip(" \t"))
     while start > line_start and text[start - 1] in " \t":
         start -= 1
     return start, end
