@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from wizard.errors import BadInput
 from wizard.i18n import _
-from wizard.options import COMMANDS, before_dashes, build_parser, overview, parse_words, split_words, version_text
+from wizard.options import (
+    COMMANDS,
+    before_dashes,
+    build_parser,
+    overview,
+    parse_words,
+    split_words,
+    version_text,
+)
 
 TYPE_CHECKING = False  # importing typing would cost --help a good part of its time
 if TYPE_CHECKING:

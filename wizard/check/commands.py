@@ -326,7 +326,7 @@ def _repaired(verdict: Verdict) -> extract.Command:
     kind = "argv" if verdict.command.kind == "options" else verdict.command.kind
     docker = [Word(text, text, 0, 0, dynamic="$" in text) for text in extract.docker_words(verdict.command, verdict.docker_added)] if verdict.command.docker else []
     return replace(
-        verdict.command, kind=kind, words=words, entry=entry, env=dict(verdict.env), docker=docker, slips=[], repeated=[], problems=[], source=""
+        verdict.command, kind=kind, words=words, entry=entry, env=dict(verdict.env), docker=docker, slips=[], repeated=[], misplaced=[], problems=[], source=""
     )  # fmt: skip
 
 

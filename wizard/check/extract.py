@@ -24,8 +24,28 @@ _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]*vllm[\w.-]*(?::[\w.-]+)?(?:@s
 DOCKER_SWITCHES = frozenset((
     "-d", "-i", "-t", "-it", "-ti", "-dit", "-itd", "-P", "-q", "--detach", "--interactive", "--tty", "--rm",
     "--privileged", "--init", "--read-only", "--no-healthcheck", "--publish-all", "--oom-kill-disable", "--sig-proxy",
-    "--disable-content-trust", "--quiet",
+    "--disable-content-trust", "--quiet", "--help", "--use-api-socket",
+    # podman's
+    "--env-host", "--http-proxy", "--no-hostname", "--no-hosts", "--passwd", "--replace", "--rmi", "--rootfs", "--tls-verify",
+    "--unsetenv-all",
 ))  # fmt: skip
+# The options with a value of docker run, and of podman's and nerdctl's: what is none of these may be vLLM's.
+_DOCKER_VALUES = frozenset((
+    "add-host annotation attach blkio-weight blkio-weight-device cap-add cap-drop cgroup-parent cgroupns cidfile cpu-count "
+    "cpu-percent cpu-period cpu-quota cpu-rt-period cpu-rt-runtime cpu-shares cpus cpuset-cpus cpuset-mems detach-keys device "
+    "device-cgroup-rule device-read-bps device-read-iops device-write-bps device-write-iops dns dns-opt dns-option dns-search "
+    "domainname entrypoint env env-file expose gpus group-add health-cmd health-interval health-retries health-start-interval "
+    "health-start-period health-timeout hostname io-maxbandwidth io-maxiops ip ip6 ipc isolation kernel-memory label label-file "
+    "link link-local-ip log-driver log-opt mac-address memory memory-reservation memory-swap memory-swappiness mount name net "
+    "net-alias network network-alias oom-score-adj pid pids-limit platform publish pull restart runtime security-opt shm-size "
+    "stop-signal stop-timeout storage-opt sysctl tmpfs ulimit user userns uts volume volume-driver volumes-from workdir "
+    "arch authfile cert-dir chrootdirs cgroup-conf cgroups conmon-pidfile creds decryption-key env-merge gidmap group-entry "
+    "health-log-destination health-max-log-count health-max-log-size health-on-failure health-startup-cmd "
+    "health-startup-interval health-startup-retries health-startup-success health-startup-timeout hooks-dir hosts-file hostuser "
+    "image-volume init-ctr init-path os passwd-entry personality pidfile pod pod-id-file preserve-fd preserve-fds rdt-class "
+    "requires retry retry-delay sdnotify seccomp-policy secret shm-size-systemd subgidname subuidname systemd timeout tz uidmap "
+    "umask unsetenv variant cosign-key ipfs-address verify log-level root-dir namespace host-dns"
+).split())  # fmt: skip
 # Options whose value may follow without a blank, with their long names.
 DOCKER_LONG = {"-p": "--publish", "-v": "--volume", "-e": "--env", "-u": "--user", "-w": "--workdir", "-h": "--hostname"}
 
@@ -45,6 +65,7 @@ class Command:
     end: int = 0
     docker: list[Word] = field(default_factory=list)  # docker's own words, up to the image
     repeated: list[Word] = field(default_factory=list)  # "vllm serve" given to an image that starts it itself
+    misplaced: list[Word] = field(default_factory=list)  # of ``words``: what stands before the image, among docker's options
     unread: dict[str, int] = field(default_factory=dict)  # variables of it that are not followed in every step, with the line
     pinned: str | None = None  # the vLLM release that the same text installs
     facts: dict[str, Any] = field(default_factory=dict)  # what the kind's own checks need
@@ -317,41 +338,67 @@ def docker_words(command: Command, added: Sequence[str] = ()) -> list[str]:
 def docker_run(texts: Sequence[str]) -> tuple[list[tuple[str, str]], int] | None:
     """The options of a ``docker run`` line by their long names, each with its value ("" for a switch), and where its
     image stands; None where the line runs nothing."""
+    found = _docker_options(texts)
+    return None if found is None else ([(name, value) for name, value, _at, _end, own in found[0] if own], found[1])
+
+
+def _docker_options(texts: Sequence[str]) -> tuple[list[tuple[str, str, int, int, bool]], int] | None:
+    """The same, each option also with its place and whether it is docker's own and not vLLM's."""
     verb = docker_verb(texts)
     if verb is None:
         return None
     position = verb + 1
-    options: list[tuple[str, str]] = []
+    options: list[tuple[str, str, int, int, bool]] = []
     while position < len(texts) and texts[position].startswith("-") and texts[position] != "--":
+        at = position
         name, equals, value = texts[position].partition("=")
         position += 1
-        if name in DOCKER_SWITCHES or name == "-" or (equals and name.startswith("--")):
+        theirs = _words_of_vllm(texts, at)
+        if theirs:
+            position = at + theirs
+        elif name in DOCKER_SWITCHES or name == "-" or (equals and name.startswith("--")):
             pass
         elif not name.startswith("--") and len(name) > 2 and name[:2] in DOCKER_LONG:
             name, value = name[:2], name[2:] + equals + value
         elif position < len(texts):
             value = texts[position]
             position += 1
-        options.append((DOCKER_LONG.get(name, name), value))
+        options.append((DOCKER_LONG.get(name, name), value, at, position, not theirs))
     return options, position
 
 
+def _words_of_vllm(texts: Sequence[str], at: int) -> int:
+    """How many words an option among docker's takes that docker does not have, and vLLM has or had; 0 for docker's."""
+    name = texts[at].partition("=")[0]
+    if not name.startswith("--") or name in DOCKER_SWITCHES or name[2:] in _DOCKER_VALUES:
+        return 0
+    from wizard import releases
+    from wizard.releases.parse import take_apart
+
+    runs = releases.flag_spans(name)
+    if not runs:
+        return 0
+    following = next((i for i in range(at + 1, len(texts)) if _IMAGE.match(texts[i])), len(texts))
+    taken = take_apart(texts[at : max(following, at + 1)], releases.load(runs[-1][1]))
+    return len(taken[0].tokens)
+
+
 def _docker(words: list[Word], env: dict[str, str]) -> Command | None:
-    texts = [w.text for w in words]
-    found = docker_run(texts)
+    found = _docker_options([w.text for w in words])
     if found is None or found[1] >= len(words):
         return None
     options, at = found
     entrypoint: str | None = None
-    for name, value in options:
+    for name, value, _at, _end, _own in options:
         if name == "--env":
             key, _eq, content = value.partition("=")
             env[key] = content
         elif name == "--entrypoint":
             entrypoint = value
-    image = texts[at]
+    image = words[at].text
     rest = words[at + 1 :]
-    command = Command("docker", rest, "image", image=image, env=env, docker=list(words[: at + 1]))
+    places = {i for *_what, begin, end, own in options if not own for i in range(begin, end)}
+    command = Command("docker", rest, "image", image=image, env=env, docker=[w for i, w in enumerate(words[: at + 1]) if i not in places])
     foreign = not _IMAGE.match(image)
     if foreign or (entrypoint is not None and entrypoint.rsplit("/", 1)[-1] != "vllm"):
         inner = _program(rest, {}, "")
@@ -359,8 +406,11 @@ def _docker(words: list[Word], env: dict[str, str]) -> Command | None:
             return None  # vLLM may still stand in a quoted script: it is found by its own name
         command.words, command.entry = inner.words, inner.entry
         command.docker += rest[: len(rest) - len(inner.words)]
-        return command
-    return strip_entrypoint(command, bool(entrypoint))
+    else:
+        strip_entrypoint(command, bool(entrypoint))
+    command.misplaced = [words[i] for i in sorted(places)]
+    command.words = [*command.words, *command.misplaced]
+    return command
 
 
 def strip_entrypoint(command: Command, own_entrypoint: bool = False) -> Command:

@@ -30,6 +30,7 @@ from wizard.releases.parse import (
 from wizard.releases.types import ArgProblem, Option, Release
 
 from . import container, history
+from .begins import base_of
 from .extract import Command
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Verdict:
 
     @property
     def changed(self) -> bool:
-        return any(p.changed for p in self.pieces) or bool(self.env_removed or self.docker_added or self.command.repeated)
+        return any(p.changed for p in self.pieces) or bool(self.env_removed or self.docker_added or self.command.repeated or self.command.misplaced)
 
 
 def judge(command: Command, release: Release, machine: Machine | None = None) -> Verdict:
@@ -131,6 +132,7 @@ class _Judge:
     def run(self) -> Verdict:
         self._slips()
         self._repeated_entrypoint()
+        self._misplaced()
         opaque = {i for i, w in enumerate(self.command.words) if w.opaque}
         arguments = take_apart(self.command.argv, self.release, without_model=self.command.kind == "options", opaque=opaque)
         self.model_flag_given = any(a.flag == "--model" for a in arguments)
@@ -193,6 +195,14 @@ class _Judge:
         else:
             text = _("the image's entrypoint is vllm serve already: {words} stands there twice (since 0.11.1)").format(words=words)
         self._say(words, "bad_value", text, since=None if self.release.image.serves_with_model_flag else "0.11.1")
+
+    def _misplaced(self) -> None:
+        """Options of vLLM among those of docker."""
+        told = _("{flag} is no option of {program}, which refuses the line: as an option of vLLM it belongs behind the image")
+        for word in self.command.misplaced:
+            flag = word.text.partition("=")[0]
+            if flag.startswith("--"):
+                self._say(flag, "bad_value", told.format(flag=flag, program=base_of(self.command.docker[0].text)))
 
     # --- one option -------------------------------------------------------------------------------------------
 

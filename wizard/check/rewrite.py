@@ -103,7 +103,9 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
         if verdict.changed:
             edits.append((command.start, command.end, json.dumps([*command.facts["head"], *verdict.argv], ensure_ascii=False)))
         return edits
-    last = max((w.end for w in words), default=command.end)
+    moved = {w.start for w in command.misplaced}
+    own_end = command.docker[-1].end if moved else command.end
+    last = max((w.end for w in words if w.start not in moved), default=own_end)
     for slip in command.slips:
         if slip.kind == "continuation_space":
             edits.append((slip.at + 1, text.find("\n", slip.at) - (text[text.find("\n", slip.at) - 1] == "\r"), ""))
@@ -114,6 +116,7 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
             edits.append((slip.at, slip.at, " " + _mark(text[command.start : last])))
     model_at = _model_piece(verdict)
     gone: list[tuple[int, int]] = []
+    behind: list[str] = []  # what is moved behind the image
     for piece in verdict.pieces:
         if piece.source is None:
             continue
@@ -123,7 +126,10 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
         if piece.changed and in_variables(verdict, piece):
             continue
         start, end = own[0].start, own[-1].end
-        if not piece.changed:
+        if start in moved:
+            gone.append((start, end))
+            behind += [" ".join(_in_place(own, piece))] if piece.words else []
+        elif not piece.changed:
             edits += [(w.start, w.end, quote(w.before or w.text)) for w in own if _crooked(w)]
         elif piece.words:
             edits += _word_edits(own, piece.words)
@@ -132,7 +138,7 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
         else:
             gone.append((start, end))
     left_out = [w for p in verdict.pieces if p.source and not p.words for w in words[p.first : p.first + len(p.source.tokens)]]
-    added = [" ".join(quote(_with_variables(w, left_out)) for w in p.words) for p in verdict.pieces if p.source is None and p.words]
+    added = behind + [" ".join(quote(_with_variables(w, left_out)) for w in p.words) for p in verdict.pieces if p.source is None and p.words]
     continued = _CONTINUED.search(text[command.start : last])
     joint = f" {continued[0]}  " if continued is not None else " "
     ranges = _joined(text, gone)
@@ -140,8 +146,10 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
         edits.append((*ranges.pop(), joint.join(added)))
         added = []
     edits += [(*_with_blank(text, start, end), "") for start, end in ranges]
-    if model_at and verdict.model is not None:
-        first = words[0].start
+    first = words[0].start if words else last
+    if first in moved and model_at is not None and verdict.model is not None:
+        added = [_model_as_written(verdict), *added]
+    elif model_at and verdict.model is not None:
         edits.append((first, first, _model_as_written(verdict) + " "))
     if command.repeated:
         edits.append((command.repeated[0].start, command.repeated[-1].end + 1, ""))
@@ -176,6 +184,13 @@ def _word_edits(own: Sequence[Word], new: Sequence[str]) -> list[tuple[int, int,
         return [(w.start, w.end, written) for w, written in pairs if written != w.raw]
     kept = {w.text: _as_written(w, w.text) for w in own}
     return [(own[0].start, own[-1].end, " ".join(kept.get(text) or quote(text) for text in new))]
+
+
+def _in_place(own: Sequence[Word], piece: Piece) -> list[str]:
+    """An option's words as they are written where it is moved to."""
+    if len(own) == len(piece.words):
+        return [_as_written(w, text) for w, text in zip(own, piece.words, strict=True)]
+    return [quote(text) for text in piece.words]
 
 
 def _as_written(word: Word, text: str) -> str:
