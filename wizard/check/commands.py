@@ -300,10 +300,16 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
         if unquantized is not None:
             verdict.problems.append(unquantized)
             verdict.leave_out("quantization")
+    if place is None and "tensor_parallel_size" in given:
+        from .memory import known_model, undividable
+
+        uneven = undividable(verdict, known_model(verdict.model))
+        verdict.problems += [uneven] if uneven is not None else []
     if place is not None:
         from . import here
         from .memory import conflicts
 
+        verdict.problems += here.no_folder(verdict, place.machine, place.host)
         verdict.problems += here.problems(command, release, place.machine)
         for problem in conflicts(verdict, place.machine, place.host):
             _repair(verdict, problem)
@@ -352,7 +358,9 @@ def _check_compose(text: str, name: str, asked: str | None, place: Place | None)
             return _nothing_to_check(name, text)
         raise BadInput(_("{name}: no service runs vLLM.").format(name=name))
     around: list[ArgProblem] = []
+    folder = str(Path(name).parent) if Path(name).is_file() else None
     for command in commands:
+        command.facts["folder"] = folder
         command.problems = compose.faults(data, text, command, place.machine if place else None)
         around += command.problems
     report = _report(commands, asked, place)
@@ -450,7 +458,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "problems": [problem_json(p) for p in verdict.problems],
         "argv": verdict.argv,
         "env": verdict.env,
-        "command": rewrite.one_line(verdict),
+        "command": rewrite.one_line(verdict) or None,
         "image": verdict.command.image,
     }
 

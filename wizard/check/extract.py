@@ -31,21 +31,25 @@ DOCKER_SWITCHES = frozenset((
 ))  # fmt: skip
 # The options with a value of docker run, and of podman's and nerdctl's: what is none of these may be vLLM's.
 _DOCKER_VALUES = frozenset((
-    "add-host annotation attach blkio-weight blkio-weight-device cap-add cap-drop cgroup-parent cgroupns cidfile cpu-count "
-    "cpu-percent cpu-period cpu-quota cpu-rt-period cpu-rt-runtime cpu-shares cpus cpuset-cpus cpuset-mems detach-keys device "
-    "device-cgroup-rule device-read-bps device-read-iops device-write-bps device-write-iops dns dns-opt dns-option dns-search "
-    "domainname entrypoint env env-file expose gpus group-add health-cmd health-interval health-retries health-start-interval "
-    "health-start-period health-timeout hostname io-maxbandwidth io-maxiops ip ip6 ipc isolation kernel-memory label label-file "
-    "link link-local-ip log-driver log-opt mac-address memory memory-reservation memory-swap memory-swappiness mount name net "
-    "net-alias network network-alias oom-score-adj pid pids-limit platform publish pull restart runtime security-opt shm-size "
-    "stop-signal stop-timeout storage-opt sysctl tmpfs ulimit user userns uts volume volume-driver volumes-from workdir "
-    "arch authfile cert-dir chrootdirs cgroup-conf cgroups conmon-pidfile creds decryption-key env-merge gidmap group-entry "
-    "health-log-destination health-max-log-count health-max-log-size health-on-failure health-startup-cmd "
-    "health-startup-interval health-startup-retries health-startup-success health-startup-timeout hooks-dir hosts-file hostuser "
-    "image-volume init-ctr init-path os passwd-entry personality pidfile pod pod-id-file preserve-fd preserve-fds rdt-class "
-    "requires retry retry-delay sdnotify seccomp-policy secret shm-size-systemd subgidname subuidname systemd timeout tz uidmap "
-    "umask unsetenv variant cosign-key ipfs-address verify log-level root-dir namespace host-dns"
-).split())  # fmt: skip
+    "add-host", "annotation", "attach", "blkio-weight", "blkio-weight-device", "cap-add", "cap-drop", "cgroup-parent",
+    "cgroupns", "cidfile", "cpu-count", "cpu-percent", "cpu-period", "cpu-quota", "cpu-rt-period", "cpu-rt-runtime",
+    "cpu-shares", "cpus", "cpuset-cpus", "cpuset-mems", "detach-keys", "device", "device-cgroup-rule", "device-read-bps",
+    "device-read-iops", "device-write-bps", "device-write-iops", "dns", "dns-opt", "dns-option", "dns-search", "domainname",
+    "entrypoint", "env", "env-file", "expose", "gpus", "group-add", "health-cmd", "health-interval", "health-retries",
+    "health-start-interval", "health-start-period", "health-timeout", "hostname", "io-maxbandwidth", "io-maxiops", "ip", "ip6",
+    "ipc", "isolation", "kernel-memory", "label", "label-file", "link", "link-local-ip", "log-driver", "log-opt", "mac-address",
+    "memory", "memory-reservation", "memory-swap", "memory-swappiness", "mount", "name", "net", "net-alias", "network",
+    "network-alias", "oom-score-adj", "pid", "pids-limit", "platform", "publish", "pull", "restart", "runtime", "security-opt",
+    "shm-size", "stop-signal", "stop-timeout", "storage-opt", "sysctl", "tmpfs", "ulimit", "user", "userns", "uts", "volume",
+    "volume-driver", "volumes-from", "workdir", "arch", "authfile", "cert-dir", "chrootdirs", "cgroup-conf", "cgroups",
+    "conmon-pidfile", "creds", "decryption-key", "env-merge", "gidmap", "group-entry", "health-log-destination",
+    "health-max-log-count", "health-max-log-size", "health-on-failure", "health-startup-cmd", "health-startup-interval",
+    "health-startup-retries", "health-startup-success", "health-startup-timeout", "hooks-dir", "hosts-file", "hostuser",
+    "image-volume", "init-ctr", "init-path", "os", "passwd-entry", "personality", "pidfile", "pod", "pod-id-file",
+    "preserve-fd", "preserve-fds", "rdt-class", "requires", "retry", "retry-delay", "sdnotify", "seccomp-policy", "secret",
+    "shm-size-systemd", "subgidname", "subuidname", "systemd", "timeout", "tz", "uidmap", "umask", "unsetenv", "variant",
+    "cosign-key", "ipfs-address", "verify", "log-level", "root-dir", "namespace", "host-dns",
+))  # fmt: skip
 # Options whose value may follow without a blank, with their long names.
 DOCKER_LONG = {"-p": "--publish", "-v": "--volume", "-e": "--env", "-u": "--user", "-w": "--workdir", "-h": "--hostname"}
 

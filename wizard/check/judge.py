@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wizard import releases
 from wizard.i18n import _, sentences, stopped
+from wizard.probes.disks import path_in_wsl, to_linux_path
 from wizard.releases import start_values
 from wizard.releases.batches import batch_conflict, length_conflict
 from wizard.releases.parse import (
@@ -248,7 +249,9 @@ class _Judge:
         if self._spoken_truth(argument, piece):
             return
         if self.model is None and not self.conditions:
-            self.model = argument.values[0]
+            self.model = self._on_linux(argument.values[0])
+            if self.model != argument.values[0]:
+                piece.words, piece.changed = [self.model], True
             return
         if self._swallow_json(argument, piece):
             return
@@ -261,7 +264,8 @@ class _Judge:
             self._say(self.model, "bad_value", text, replacement=f"--model {_quote(self.model)}")
             piece.words, piece.changed = ["--model", self.model], True
             return
-        self._say(argument.values[0], "bad_value", _("{value!r} belongs to no option").format(value=argument.values[0]))
+        told = _("{value!r} belongs to no option").format(value=argument.values[0])
+        self._say(argument.values[0], "bad_value", sentences(stopped(told), _("It was left out.")))
         piece.words, piece.changed = [], True
 
     def _not_known(self, argument: Argument, piece: Piece) -> None:
@@ -302,10 +306,33 @@ class _Judge:
         if self.model is not None and value is not None and not self.conditions:
             self._say("--model", "conflict", _("the model is given twice: {first} and {second}").format(first=self.model, second=value))
             self.refused = True
-        self.model = self.model or value
+        elif value is not None:
+            self.model = self._on_linux(value)
         piece.words, piece.changed = [], not self.conditions
         if self.conditions:
             piece.words = list(argument.tokens)
+            if self.model not in (None, value):
+                piece.words, piece.changed = ["--model", str(self.model)], True
+
+    def _on_linux(self, model: str) -> str:
+        """The model, a path of Windows as the vLLM inside WSL sees it."""
+        wsl = self.machine.wsl if self.machine is not None else None
+        path = path_in_wsl(model, wsl.automount_root if wsl is not None else "/mnt/")
+        if path is None:
+            return model
+        if self.command.image is None:
+            if self.machine is not None and self.machine.is_wsl2:
+                path = to_linux_path(model, self.machine.mounts) or path
+            told = _("this is a path of Windows: the vLLM inside WSL sees it as {path}").format(path=path)
+            self._say(model, "conflict", told, replacement=path, accepted=True, stops=True)
+            return path
+        inside = container.within_windows(model, container.mounts(self.command))
+        if inside is not None:
+            told = _("this is a path of Windows: in the container it is {path}").format(path=inside)
+        else:
+            told = _("this is a path of Windows, which a container does not see: bind the folder into it, and give the path there")
+        self._say(model, "conflict", told, replacement=inside, accepted=True, stops=True)
+        return inside or model
 
     def _full_name(self, argument: Argument, piece: Piece) -> None:
         """What is written uses full names, whatever prefix or underscore stood there."""
@@ -348,7 +375,7 @@ class _Judge:
                 self._known(again, again.option, piece, position)
             return
         piece.words, piece.changed = [], True
-        self.problems.append(problem)
+        self.problems.append(dataclasses.replace(problem, message=sentences(stopped(problem.message), _("It was left out."))))
 
     def _single_dash(self, argument: Argument, problem: ArgProblem) -> ArgProblem:
         two = "-" + argument.written
@@ -399,8 +426,8 @@ class _Judge:
         if lacking and not way.keys() - {"note"}:
             text = sentences(text, _("vLLM {release} does not have {flags}.").format(release=self.release.version, flags=", ".join(lacking)))
             replacement = None if replacement in lacking else replacement
-        if replacement is None:
-            text = sentences(text, _("It was left out."))
+        if not piece.words and not way.keys() & {"json", "env", "model"}:
+            text = sentences(stopped(text), _("It was left out."))
         self._say(argument.flag, kind, text, since=since, until=problem.until or entry.get("until"), replacement=replacement, accepted=problem.accepted)
 
     def _usable(self, way: dict[str, Any]) -> dict[str, Any]:

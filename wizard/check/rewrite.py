@@ -37,6 +37,8 @@ def one_line(verdict: Verdict) -> str:
         if model_by_flag and verdict.model is not None and argv[:1] == [verdict.model]:
             argv = ["--model", *argv]
         return " ".join([*head, *(_shown(command, w) for w in argv)])
+    if command.kind == "env":  # it holds no command, and may hold options of one
+        return " ".join(quote(w) for w in verdict.argv)
     env = [f"{k}={quote(v)}" for k, v in verdict.env.items() if command.kind != "compose" or k.startswith("VLLM_")]
     program = [] if command.kind == "options" and verdict.model is None else ["vllm", "serve"]
     return " ".join([*env, *program, *(_shown(command, w) for w in verdict.argv)])
@@ -245,7 +247,7 @@ def _model_as_written(verdict: Verdict) -> str:
     for piece in verdict.pieces:
         if piece.source is not None and piece.source.flag == "--model" and not piece.words:
             last = words[piece.first + len(piece.source.tokens) - 1]
-            if not _crooked(last):
+            if not _crooked(last) and piece.source.values[-1:] == (verdict.model,):
                 return last.raw.partition("=")[2] if piece.source.attached else last.raw
     return quote(str(verdict.model))
 
