@@ -109,7 +109,7 @@ def test_a_model_of_unknown_memory_is_said_not_to_be_judged() -> None:
     note = problem(verdict, "unknown/Model-70B")
     assert not note.counts
     assert "not judged" in note.message
-    assert "vllm-wizard fit unknown/Model-70B" in note.message
+    assert "vllm-wizard fit --model unknown/Model-70B" in note.message
     known = verdict_of("Qwen/Qwen3-0.6B", "--gpu-memory-utilization", "0.8", at=place())
     assert not any("not judged" in p.message for p in known.problems)
     assert not any(p.flag == "$MODEL" for p in check_text("vllm serve $MODEL --gpu-memory-utilization 0.8\n", "a.sh", None, place()).problems)
@@ -148,6 +148,19 @@ def test_an_unquoted_windows_path_in_a_pasted_line() -> None:
 def test_the_drives_of_a_machine_lie_where_it_has_them() -> None:
     assert verdict_of("D:\\models\\x", at=place("wsl2-interop-off-custom-root")).model == "/win/d/models/x"
     assert verdict_of("E:\\models\\x", at=place("wsl2-interop-off-custom-root")).model == "/win/e/models/x"
+
+
+@pytest.mark.parametrize("command", ["plan", "fit"])
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [("E:\\models\\x", "/mnt/e/models/x"), ("E:/models/x", "/mnt/e/models/x"), ("D:\\models\\nope", "/mnt/d/models/nope"), ("\\\\wsl$\\Ubuntu\\home\\user\\x", "/home/user/x")],
+)
+def test_a_windows_path_at_which_nothing_lies(command: str, given: str, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from wizard.__main__ import main
+
+    words = [command, "--model", given]
+    assert main([*words, "--machine", str(MACHINES / SMALL)]) == 2
+    assert path in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_windows_path_in_a_container() -> None:

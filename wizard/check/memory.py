@@ -65,7 +65,7 @@ def _of_unknown(model: str, request: FitRequest, *, there: bool = True) -> list[
     from wizard.models.info import ModelInfo
 
     told = _("how much memory this model needs is not known here, and was not judged; {command} tells it of a model that is downloaded or can be looked up")
-    fit_it = bash_line([*program.words(), "fit", model])
+    fit_it = bash_line([*program.words(), "fit", "--model", model])
     unjudged = [ArgProblem(model, "ok", told.format(command=fit_it))] if there else []
     result = fit(ModelInfo(source=model, is_local=False, repo_id=model, kv_layout_known=False), request)
     share = _free_share(request, result)
