@@ -112,14 +112,14 @@ def _machine(args: argparse.Namespace) -> tuple[Host, Machine | None]:
 def _model(args: argparse.Namespace, host: Host, machine: Machine | None) -> tuple[ModelInfo, list[ModelInfo]]:
     from wizard import recipes as recipes_room
     from wizard.models.inspect import inspect
-    from wizard.session import expand, id_of_page, is_repo_id, looks_like_path, model_named
+    from wizard.session import expand, id_of_page, is_repo_id, looks_like_path, model_named, no_model_at
 
     source: str = model_named(args.model, machine) if machine is not None else id_of_page(args.model)
     home = machine.home if machine is not None else host.home
     path = expand(source, home)
     if looks_like_path(source) or host.exists(path):
         if not host.exists(path):
-            raise BadInput(_("There is no model at {path}. Give an existing folder or .gguf file, or a repository id such as Qwen/Qwen3-8B.").format(path=path))
+            raise no_model_at(path, machine)
         info = inspect(host, path)
         if not info.config and any(issue.fatal for issue in info.issues):
             issue = next(issue for issue in info.issues if issue.fatal)

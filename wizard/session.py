@@ -244,11 +244,7 @@ def look_at_model(session: Session, host: Host, source: str) -> Session:
     path = expand(source, session.machine.home)
     if looks_like_path(source):
         if not host.exists(path):
-            raise BadInput(
-                _(
-                    "There is no model at {path}. Give an existing folder or .gguf file, or a repository id such as Qwen/Qwen3-8B."
-                ).format(path=path)
-            )
+            raise no_model_at(path, session.machine)
         return session.with_model(source, inspect(host, path))
     hit = session.recipes.find(source)
     for model in session.found:
@@ -344,8 +340,19 @@ def looks_like_path(source: str) -> bool:
         source.startswith(("/", "~", "./", "../"))
         or source.endswith(".gguf")
         or "\\" in source
+        or re.match(r"[A-Za-z]:/", source) is not None
         or source in (".", "..")
     )
+
+
+def no_model_at(path: str, machine: Machine | None) -> BadInput:
+    """The fault of a path at which nothing lies; a path of Windows also as WSL would have it."""
+    from wizard.probes.disks import path_in_wsl
+
+    told = _("There is no model at {path}. Give an existing folder or .gguf file, or a repository id such as Qwen/Qwen3-8B.").format(path=path)
+    wsl = machine.wsl if machine is not None and machine.is_wsl2 else None
+    inside = path_in_wsl(path, wsl.automount_root) if wsl is not None else None
+    return BadInput(sentences(told, _("This is a path of Windows; inside WSL it would be {path}, and nothing lies there.").format(path=inside)) if inside else told)
 
 
 def id_of_page(source: str) -> str:
@@ -363,6 +370,10 @@ def model_named(source: str, machine: Machine) -> str:
             root = (mount.windows_path or "").rstrip("\\")
             if root and (given.lower() + "\\").startswith(root.lower() + "\\"):
                 return mount.path.rstrip("/") + given[len(root) :].replace("\\", "/")
+    elif machine.is_wsl2 and source.startswith(("\\\\", "//")):
+        from wizard.probes.disks import path_in_wsl
+
+        return path_in_wsl(source) or source
     return source
 
 

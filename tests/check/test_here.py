@@ -182,7 +182,7 @@ def test_a_model_on_a_slow_drive_is_told_and_is_no_fault(small_card: Place, path
     report = check_words(["vllm", "serve", path, "--max-model-len", "4096", "--gpu-memory-utilization", "0.9"], "0.33.0", small_card)
     told = [p for p in report.problems if "slow drive" in p.message]
     assert [(p.flag, p.counts) for p in told] == ([(SMALL, False)] if path == SMALL else [])
-    assert report.verdicts[0].outcome == "starts"
+    assert report.verdicts[0].outcome == ("starts" if path == SMALL else "stops")  # the other is not there
 
 
 def test_little_memory_is_told_and_is_no_fault(small_card: Place) -> None:

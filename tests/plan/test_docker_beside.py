@@ -94,5 +94,5 @@ def test_an_image_of_which_nothing_is_known_is_not_spoken_of(image: str) -> None
 
 
 def test_a_plain_command_has_no_image_to_judge() -> None:
-    lines = lines_of(check_words(["vllm", "serve", "m", "--max-model-len", "2048"], "0.32.0", place(OLD_DRIVER)))
+    lines = lines_of(check_words(["vllm", "serve", "m", "--max-model-len", "2048", "--gpu-memory-utilization", "0.8"], "0.32.0", place(OLD_DRIVER)))
     assert "would start" in lines[0]

@@ -226,7 +226,8 @@ def check_text(text: str, name: str, asked: str | None = None, place: Place | No
         return _check_config(text, name, asked, place)
     if kind == "env":
         return _check_env(text, name, asked, place)
-    commands = extract.from_text(text, script=kind == "shell")
+    marks = extract.marks_of(name)
+    commands = extract.from_text(text, script=kind == "shell", marks=marks)
     alone = loose.options_alone(text) if kind == "text" and not commands else None
     if alone is not None:
         commands = [alone]
@@ -234,7 +235,7 @@ def check_text(text: str, name: str, asked: str | None = None, place: Place | No
         if kind == "shell" and _RAY_START.search(text):
             return _nothing_to_check(name, text)  # another node of a Ray cluster
         raise BadInput(extract.no_command(name))
-    posix = kind == "shell" and not name.lower().endswith((".bat", ".ps1"))
+    posix = kind == "shell" and not marks
     if posix:
         commands[0].problems += _written_by_windows(text, marked)
     report = _report(commands, asked, place)
@@ -299,10 +300,16 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
         if unquantized is not None:
             verdict.problems.append(unquantized)
             verdict.leave_out("quantization")
+    if place is None and "tensor_parallel_size" in given:
+        from .memory import known_model, undividable
+
+        uneven = undividable(verdict, known_model(verdict.model))
+        verdict.problems += [uneven] if uneven is not None else []
     if place is not None:
         from . import here
         from .memory import conflicts
 
+        verdict.problems += here.no_folder(verdict, place.machine, place.host)
         verdict.problems += here.problems(command, release, place.machine)
         for problem in conflicts(verdict, place.machine, place.host):
             _repair(verdict, problem)
@@ -313,10 +320,9 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
 
 def _in_variables(verdict: Verdict) -> list[ArgProblem]:
     """Where to change what stands in a variable: a repair of the command does not write its value into it."""
-    held = [name for p in verdict.pieces if p.changed for name in rewrite.in_variables(verdict, p)]
-    lines = verdict.command.set_in_line
+    held = dict.fromkeys(at for p in verdict.pieces if p.changed for at in rewrite.in_variables(verdict, p))
     told = _("what is wrong stands in this variable: change it where it is set, in line {line}")
-    return [ArgProblem(f"${name}", "ok", told.format(line=lines[name])) for name in dict.fromkeys(held) if name in lines]
+    return [ArgProblem(f"${name}", "ok", told.format(line=line)) for name, line in held if line]
 
 
 def _repaired(verdict: Verdict) -> extract.Command:
@@ -326,7 +332,7 @@ def _repaired(verdict: Verdict) -> extract.Command:
     kind = "argv" if verdict.command.kind == "options" else verdict.command.kind
     docker = [Word(text, text, 0, 0, dynamic="$" in text) for text in extract.docker_words(verdict.command, verdict.docker_added)] if verdict.command.docker else []
     return replace(
-        verdict.command, kind=kind, words=words, entry=entry, env=dict(verdict.env), docker=docker, slips=[], repeated=[], problems=[], source=""
+        verdict.command, kind=kind, words=words, entry=entry, env=dict(verdict.env), docker=docker, slips=[], repeated=[], misplaced=[], problems=[], source=""
     )  # fmt: skip
 
 
@@ -352,7 +358,9 @@ def _check_compose(text: str, name: str, asked: str | None, place: Place | None)
             return _nothing_to_check(name, text)
         raise BadInput(_("{name}: no service runs vLLM.").format(name=name))
     around: list[ArgProblem] = []
+    folder = str(Path(name).parent) if Path(name).is_file() else None
     for command in commands:
+        command.facts["folder"] = folder
         command.problems = compose.faults(data, text, command, place.machine if place else None)
         around += command.problems
     report = _report(commands, asked, place)
@@ -450,7 +458,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "problems": [problem_json(p) for p in verdict.problems],
         "argv": verdict.argv,
         "env": verdict.env,
-        "command": rewrite.one_line(verdict),
+        "command": rewrite.one_line(verdict) or None,
         "image": verdict.command.image,
     }
 

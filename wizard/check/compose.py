@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wizard.errors import BadInput
@@ -312,10 +313,19 @@ def _environment(data: Any, service: Any, key: str, text: str, command: Command)
     for name, value in environment_of(service).items():
         if re.search(r"(?<!\$)\$(?![\w${])", value):
             yield _fault(f"{at}.{name}", "bad_quoting", _("a single $ is Compose's own: write $$"))
-    files = service.get("env_file")
-    for entry in files if isinstance(files, list) else [files] if files else []:
-        if isinstance(entry, str):
-            yield _fault(f"services.{key}.env_file", "ok", _("the start fails when {file} is not there").format(file=entry))
+    folder = command.facts.get("folder")
+    for path in _env_files(service):
+        if folder is None or "$" in path or not (Path(folder) / path).expanduser().exists():
+            yield _fault(f"services.{key}.env_file", "ok", _("the start fails when {file} is not there").format(file=path))
+
+
+def _env_files(service: Mapping[str, Any]) -> Iterator[str]:
+    """The environment files that a service cannot start without."""
+    held = service.get("env_file")
+    for entry in held if isinstance(held, list) else [held] if held else []:
+        path = entry.get("path") if isinstance(entry, Mapping) and entry.get("required", True) else entry
+        if isinstance(path, str):
+            yield interpolate(path)
 
 
 def _image(data: Any, service: Any, key: str, text: str, command: Command) -> Iterator[ArgProblem]:

@@ -74,6 +74,9 @@ def rewrite(data: Any, verdict: Verdict) -> None:
         position = len(data)
         if key is not None and key in data:
             position = list(data).index(key)
+            if source is not None and source.how == "positional" and piece.words:
+                data[key] = piece.words[0]
+                continue
             del data[key]
         _put(data, position, piece.words)
 

@@ -121,6 +121,16 @@ def on_host(path: str, mounted: Iterable[tuple[str, str]]) -> str | None:
     return None
 
 
+def within_windows(path: str, mounted: Iterable[tuple[str, str]]) -> str | None:
+    """The path in a container of a folder that is named by its path on Windows; None where no bind mount holds it."""
+    plain = path.replace("\\", "/")
+    for outside, inside in mounted:
+        folder = outside.replace("\\", "/").rstrip("/")
+        if folder and _within(plain.lower(), folder.lower()):
+            return (inside.rstrip("/") + plain[len(folder) :]) or "/"
+    return None
+
+
 def model_on_host(verdict: Verdict, home: str) -> str | None:
     """The model as this machine holds it: a repository's id, or a folder of the host; None where the container alone
     knows it."""

@@ -11,20 +11,44 @@ from typing import Any
 from wizard.errors import BadInput
 from wizard.i18n import _
 
-from .lexer import MAX_WORDS, Lexed, Slip, Word, lex, prompt_end, straighten
+from .begins import CONTAINER_PROGRAMS, NAME_VALUE, base_of, is_wrapped, program_at, refuse_other_subcommand
+from .lexer import Lexed, Slip, Word, lex, prompt_end, straighten
+from .variables import Assigned, assigned, expanded
 
 MAX_BYTES = 8 << 20
 MAX_COMMANDS = 100  # of one text
 LEX_BUDGET = 1_000_000  # characters looked at word by word, in all
-LONGEST_VALUE = 8192  # characters that variables in variables may grow to
 LOOK_BACK = 2000  # characters of a line before its command
 _API_SERVER = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]*vllm[\w.-]*(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$", re.I)
-_NAME_VALUE = re.compile(r"([A-Za-z_]\w*)=")
 DOCKER_SWITCHES = frozenset((
     "-d", "-i", "-t", "-it", "-ti", "-dit", "-itd", "-P", "-q", "--detach", "--interactive", "--tty", "--rm",
     "--privileged", "--init", "--read-only", "--no-healthcheck", "--publish-all", "--oom-kill-disable", "--sig-proxy",
-    "--disable-content-trust", "--quiet",
+    "--disable-content-trust", "--quiet", "--help", "--use-api-socket",
+    # podman's
+    "--env-host", "--http-proxy", "--no-hostname", "--no-hosts", "--passwd", "--replace", "--rmi", "--rootfs", "--tls-verify",
+    "--unsetenv-all",
+))  # fmt: skip
+# The options with a value of docker run, and of podman's and nerdctl's: what is none of these may be vLLM's.
+_DOCKER_VALUES = frozenset((
+    "add-host", "annotation", "attach", "blkio-weight", "blkio-weight-device", "cap-add", "cap-drop", "cgroup-parent",
+    "cgroupns", "cidfile", "cpu-count", "cpu-percent", "cpu-period", "cpu-quota", "cpu-rt-period", "cpu-rt-runtime",
+    "cpu-shares", "cpus", "cpuset-cpus", "cpuset-mems", "detach-keys", "device", "device-cgroup-rule", "device-read-bps",
+    "device-read-iops", "device-write-bps", "device-write-iops", "dns", "dns-opt", "dns-option", "dns-search", "domainname",
+    "entrypoint", "env", "env-file", "expose", "gpus", "group-add", "health-cmd", "health-interval", "health-retries",
+    "health-start-interval", "health-start-period", "health-timeout", "hostname", "io-maxbandwidth", "io-maxiops", "ip", "ip6",
+    "ipc", "isolation", "kernel-memory", "label", "label-file", "link", "link-local-ip", "log-driver", "log-opt", "mac-address",
+    "memory", "memory-reservation", "memory-swap", "memory-swappiness", "mount", "name", "net", "net-alias", "network",
+    "network-alias", "oom-score-adj", "pid", "pids-limit", "platform", "publish", "pull", "restart", "runtime", "security-opt",
+    "shm-size", "stop-signal", "stop-timeout", "storage-opt", "sysctl", "tmpfs", "ulimit", "user", "userns", "uts", "volume",
+    "volume-driver", "volumes-from", "workdir", "arch", "authfile", "cert-dir", "chrootdirs", "cgroup-conf", "cgroups",
+    "conmon-pidfile", "creds", "decryption-key", "env-merge", "gidmap", "group-entry", "health-log-destination",
+    "health-max-log-count", "health-max-log-size", "health-on-failure", "health-startup-cmd", "health-startup-interval",
+    "health-startup-retries", "health-startup-success", "health-startup-timeout", "hooks-dir", "hosts-file", "hostuser",
+    "image-volume", "init-ctr", "init-path", "os", "passwd-entry", "personality", "pidfile", "pod", "pod-id-file",
+    "preserve-fd", "preserve-fds", "rdt-class", "requires", "retry", "retry-delay", "sdnotify", "seccomp-policy", "secret",
+    "shm-size-systemd", "subgidname", "subuidname", "systemd", "timeout", "tz", "uidmap", "umask", "unsetenv", "variant",
+    "cosign-key", "ipfs-address", "verify", "log-level", "root-dir", "namespace", "host-dns",
 ))  # fmt: skip
 # Options whose value may follow without a blank, with their long names.
 DOCKER_LONG = {"-p": "--publish", "-v": "--volume", "-e": "--env", "-u": "--user", "-w": "--workdir", "-h": "--hostname"}
@@ -45,7 +69,8 @@ class Command:
     end: int = 0
     docker: list[Word] = field(default_factory=list)  # docker's own words, up to the image
     repeated: list[Word] = field(default_factory=list)  # "vllm serve" given to an image that starts it itself
-    set_in_line: dict[str, int] = field(default_factory=dict)  # where the script sets the variables that it uses
+    misplaced: list[Word] = field(default_factory=list)  # of ``words``: what stands before the image, among docker's options
+    unread: dict[str, int] = field(default_factory=dict)  # variables of it that are not followed in every step, with the line
     pinned: str | None = None  # the vLLM release that the same text installs
     facts: dict[str, Any] = field(default_factory=dict)  # what the kind's own checks need
     problems: list[Any] = field(default_factory=list)  # ArgProblems of the file around the command
@@ -72,27 +97,52 @@ def from_argv(words: Sequence[str]) -> Command:
         found = from_text(words[0], script=False)
         if found:
             return found[0]
-    position = 0
+        split = _split_by_shell(words[0])
+        begins = program_at(split)
+        if begins is not None:
+            refuse_other_subcommand(split[begins:])
     made: list[Word] = []
     offset = 0
     for word in words:
         made.append(Word(word, word, offset, offset + len(word)))
         offset += len(word) + 1
-    env: dict[str, str] = {}
-    while position < len(made) and _NAME_VALUE.match(made[position].text):
-        name, _equals, value = made[position].text.partition("=")
-        env[name] = value
-        position += 1
-    command = _program(made[position:], env, " ".join(words))
-    if command is None:
-        if not _may_be_arguments([w.text for w in made[position:]]):
+    at = program_at(words)
+    env = dict(w.split("=", 1) for w in words[: _program_or_model(words)] if NAME_VALUE.match(w))
+    command = None
+    if at is not None:
+        refuse_other_subcommand(words[at:])
+        command = _program(made[at:], env, " ".join(words))
+    if command is None and (at is not None or is_wrapped(words)):
+        # bash -c "vllm serve ...", or an image whose entrypoint is a shell
+        inner = next((c for w in words if " " in w for c in from_text(w, script=False)), None)
+        if inner is None:
             raise BadInput(no_command(_("the command")))
-        if [w.text for w in made[position : position + 1]] == ["serve"]:
+        return inner
+    if command is None:
+        position = _program_or_model(words)
+        if not _may_be_arguments(words[position:]):
+            raise BadInput(no_command(_("the command")))
+        if list(words[position : position + 1]) == ["serve"]:
             position += 1
         command = Command("argv", made[position:], "serve", env=env)
     command.kind = "docker" if command.docker else "argv"
     fix_dashes(command)
     return command
+
+
+def _program_or_model(words: Sequence[str]) -> int:
+    """Where the words end that only set variables, or start the program behind them."""
+    at = program_at(words)
+    return at if at is not None else next((i for i, w in enumerate(words) if not NAME_VALUE.match(w)), len(words))
+
+
+def _split_by_shell(text: str) -> list[str]:
+    import shlex
+
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
 
 
 def no_command(name: str) -> str:
@@ -119,8 +169,8 @@ def _may_be_arguments(words: Sequence[str]) -> bool:
     return any(w.startswith("--") for w in words) or (len(words) == 1 and bool(re.fullmatch(r"[\w.~-]*/\S+", first)))
 
 
-def from_text(text: str, script: bool) -> list[Command]:
-    """Every vLLM command of a text, in order; ``script``: a shell runs the text line by line."""
+def from_text(text: str, script: bool, marks: str = "") -> list[Command]:
+    """Every vLLM command of a text, in order; ``script``: a shell runs the text line by line. ``marks``: see ``lex``."""
     found: list[Command] = [_listed(m, text) for m in _LISTED.finditer(text) if not _is_comment(text, m.start(), True)]
     taken = -1
     budget = LEX_BUDGET
@@ -129,14 +179,17 @@ def from_text(text: str, script: bool) -> list[Command]:
             continue
         if len(found) >= MAX_COMMANDS or budget < 0:
             break
+        if _only_printed(text, match.start(), script, marks):
+            continue
         start, closing = _command_start(text, match.start())
-        lexed = lex(text, start, script=script, closing=closing)
+        lexed = lex(text, start, script=script, closing=closing, marks=marks)
         budget -= max(lexed.end - start, 200)
         words, env = _leading_env(lexed.words)
         command = _program(words, env, text)
-        if command is None and any(w.dynamic for w in words):
+        set_before = assigned(text[:start]) if command is not None or any(w.dynamic for w in words) else Assigned()
+        if command is None:
             # Options and image stand in variables, as in the launch.sh that we write.
-            command = _program(_expanded(words, _assigned(text[:start])), env, text)
+            command = _program(expanded(words, set_before.values), env, text)
         if command is None:
             continue
         command.slips = [*lexed.slips]
@@ -144,7 +197,7 @@ def from_text(text: str, script: bool) -> list[Command]:
         command.source = text
         taken = lexed.end
         fix_dashes(command)
-        _variables(command, text[:start], script)
+        _variables(command, set_before, words)
         found.append(command)
     _set_pinned(found, text, script)
     return found
@@ -188,7 +241,32 @@ def _installs(before: str) -> bool:
 
 
 def _is_comment(text: str, at: int, script: bool) -> bool:
-    return script and text[text.rfind("\n", 0, at) + 1 : at].lstrip().startswith("#")
+    return script and bool(_COMMENT.match(text, text.rfind("\n", 0, at) + 1, at))
+
+
+_COMMENT = re.compile(r"[ \t]*(?:#|::|@?rem[ \t])", re.I)
+_PRINTS = re.compile(r"(?:^|[;&|({]|\b(?:then|do|else)\b)[ \t]*@?(?:echo|printf|Write-(?:Host|Output))(?=[ \t])", re.M | re.I)
+_ONLY_SHOWS = frozenset(("tee", "logger", "cat", "ts", "column", "fold", "nl", "less", "more"))
+_NO_SCRIPT = re.compile(r"[ \t]*[\"']?(?:&\d|/dev/|\S*log\b|\$\{?\w*log\w*)", re.I)
+
+
+def _only_printed(text: str, at: int, script: bool, marks: str = "") -> bool:
+    """Whether a place stands in what ``echo`` or ``printf`` shows to somebody; what is written to a file may be run."""
+    before = max(0, at - LOOK_BACK)
+    told = next((m for m in reversed(list(_PRINTS.finditer(text, before, at)))), None)
+    if told is None or not script:
+        return False
+    shown = lex(text, told.end(), script=True, marks=marks)
+    if not any(w.start <= at < w.end for w in shown.words):
+        return False
+    after = text[shown.end : shown.end + 200]
+    following = re.match(r"[ \t]*(?:\d?>>?|(\|)(?!\|))", after)
+    if following is None:
+        return True
+    rest = after[following.end() :]
+    if following[1] is None:
+        return bool(_NO_SCRIPT.match(rest))
+    return rest.split()[:1] == [] or base_of(rest.split()[0]) in _ONLY_SHOWS
 
 
 def _command_start(text: str, at: int) -> tuple[int, str]:
@@ -224,7 +302,7 @@ def _leading_env(words: list[Word]) -> tuple[list[Word], dict[str, str]]:
     position = 0
     while position < len(words):
         text = words[position].text
-        if _NAME_VALUE.match(text):
+        if NAME_VALUE.match(text):
             name, _equals, value = text.partition("=")
             env[name] = value
         elif text not in ("sudo", "exec", "env", "nohup", "time", "export", "command"):
@@ -237,10 +315,12 @@ def _program(words: list[Word], env: dict[str, str], source: str) -> Command | N
     """The vLLM command in the words of one command line, or None."""
     texts = [w.text for w in words]
     for position, text in enumerate(texts[:8]):
-        base = text.rsplit("/", 1)[-1]
-        if base in ("docker", "podman", "nerdctl") and position == 0:
+        base = base_of(text)
+        if base in CONTAINER_PROGRAMS and position == 0:
             return _docker(words, env)
         if base == "vllm" and texts[position + 1 : position + 2] == ["serve"]:
+            return Command("shell", words[position + 2 :], "serve", env=env, source=source)
+        if text == "vllm.entrypoints.cli.main" and texts[position + 1 : position + 2] == ["serve"]:
             return Command("shell", words[position + 2 :], "serve", env=env, source=source)
         if text in _API_SERVER or base == "api_server.py":
             return Command("shell", words[position + 1 :], "api_server", env=env, source=source)
@@ -262,41 +342,67 @@ def docker_words(command: Command, added: Sequence[str] = ()) -> list[str]:
 def docker_run(texts: Sequence[str]) -> tuple[list[tuple[str, str]], int] | None:
     """The options of a ``docker run`` line by their long names, each with its value ("" for a switch), and where its
     image stands; None where the line runs nothing."""
+    found = _docker_options(texts)
+    return None if found is None else ([(name, value) for name, value, _at, _end, own in found[0] if own], found[1])
+
+
+def _docker_options(texts: Sequence[str]) -> tuple[list[tuple[str, str, int, int, bool]], int] | None:
+    """The same, each option also with its place and whether it is docker's own and not vLLM's."""
     verb = docker_verb(texts)
     if verb is None:
         return None
     position = verb + 1
-    options: list[tuple[str, str]] = []
+    options: list[tuple[str, str, int, int, bool]] = []
     while position < len(texts) and texts[position].startswith("-") and texts[position] != "--":
+        at = position
         name, equals, value = texts[position].partition("=")
         position += 1
-        if name in DOCKER_SWITCHES or name == "-" or (equals and name.startswith("--")):
+        theirs = _words_of_vllm(texts, at)
+        if theirs:
+            position = at + theirs
+        elif name in DOCKER_SWITCHES or name == "-" or (equals and name.startswith("--")):
             pass
         elif not name.startswith("--") and len(name) > 2 and name[:2] in DOCKER_LONG:
             name, value = name[:2], name[2:] + equals + value
         elif position < len(texts):
             value = texts[position]
             position += 1
-        options.append((DOCKER_LONG.get(name, name), value))
+        options.append((DOCKER_LONG.get(name, name), value, at, position, not theirs))
     return options, position
 
 
+def _words_of_vllm(texts: Sequence[str], at: int) -> int:
+    """How many words an option among docker's takes that docker does not have, and vLLM has or had; 0 for docker's."""
+    name = texts[at].partition("=")[0]
+    if not name.startswith("--") or name in DOCKER_SWITCHES or name[2:] in _DOCKER_VALUES:
+        return 0
+    from wizard import releases
+    from wizard.releases.parse import take_apart
+
+    runs = releases.flag_spans(name)
+    if not runs:
+        return 0
+    following = next((i for i in range(at + 1, len(texts)) if _IMAGE.match(texts[i])), len(texts))
+    taken = take_apart(texts[at : max(following, at + 1)], releases.load(runs[-1][1]))
+    return len(taken[0].tokens)
+
+
 def _docker(words: list[Word], env: dict[str, str]) -> Command | None:
-    texts = [w.text for w in words]
-    found = docker_run(texts)
+    found = _docker_options([w.text for w in words])
     if found is None or found[1] >= len(words):
         return None
     options, at = found
     entrypoint: str | None = None
-    for name, value in options:
+    for name, value, _at, _end, _own in options:
         if name == "--env":
             key, _eq, content = value.partition("=")
             env[key] = content
         elif name == "--entrypoint":
             entrypoint = value
-    image = texts[at]
+    image = words[at].text
     rest = words[at + 1 :]
-    command = Command("docker", rest, "image", image=image, env=env, docker=list(words[: at + 1]))
+    places = {i for *_what, begin, end, own in options if not own for i in range(begin, end)}
+    command = Command("docker", rest, "image", image=image, env=env, docker=[w for i, w in enumerate(words[: at + 1]) if i not in places])
     foreign = not _IMAGE.match(image)
     if foreign or (entrypoint is not None and entrypoint.rsplit("/", 1)[-1] != "vllm"):
         inner = _program(rest, {}, "")
@@ -304,8 +410,11 @@ def _docker(words: list[Word], env: dict[str, str]) -> Command | None:
             return None  # vLLM may still stand in a quoted script: it is found by its own name
         command.words, command.entry = inner.words, inner.entry
         command.docker += rest[: len(rest) - len(inner.words)]
-        return command
-    return strip_entrypoint(command, bool(entrypoint))
+    else:
+        strip_entrypoint(command, bool(entrypoint))
+    command.misplaced = [words[i] for i in sorted(places)]
+    command.words = [*command.words, *command.misplaced]
+    return command
 
 
 def strip_entrypoint(command: Command, own_entrypoint: bool = False) -> Command:
@@ -338,85 +447,11 @@ def fix_dashes(command: Command) -> None:
     command.words = fixed
 
 
-_ASSIGN = re.compile(r"^[ \t]*(?:export[ \t]+|declare[ \t]+(?:-\w+[ \t]+)*|readonly[ \t]+|local[ \t]+)?([A-Za-z_]\w*)=(.*)$", re.M)
-
-
-def _variables(command: Command, before: str, script: bool) -> None:
+def _variables(command: Command, set_before: Assigned, words: Sequence[Word]) -> None:
     """Put in what the script itself sets: ``MODEL=...`` and arrays; exported VLLM_* and the like become env."""
-    values = _assigned(before, command.env, command.set_in_line)
-    command.words = _expanded(command.words, values)
-
-
-def _assigned(before: str, env: dict[str, str] | None = None, lines: dict[str, int] | None = None) -> dict[str, list[Word]]:
-    """Name -> words of what a script sets before its command; what is exported is added to ``env``, and the line in
-    which a name was set last to ``lines``."""
-    values: dict[str, list[Word]] = {}
-    line, counted = 1, 0
-    for match in _ASSIGN.finditer(before):
-        name, start = match.group(1), match.start(2)
-        line, counted = line + before.count("\n", counted, start), start
-        if lines is not None:
-            lines[name] = line
-        if before[start : start + 1] == "(":
-            close = before.find("\n)", start)
-            close = before.find(")", start) if close < 0 or before.count(")", start, close) == 1 else close + 1
-            inner = lex(before[: close if close > 0 else len(before)] + "\n", start + 1, script=False)
-            words: list[Word] = []
-            position = start + 1
-            while position < (close if close > 0 else len(before)):
-                inner = lex(before[: close if close > 0 else len(before)], position, script=True)
-                words += inner.words
-                position = max(inner.end, before.find("\n", max(inner.end, position)) + 1 or len(before))
-                if position <= start:
-                    break
-            values[name] = _expanded(words, values)
-            continue
-        lexed = lex(before, start, script=True)
-        values[name] = _expanded(lexed.words[:1], values, split=False)
-        plain = lexed.words[0].text if lexed.words else ""
-        exported = match.group(0).lstrip().startswith("export") or name.startswith(("VLLM_", "CUDA_", "NCCL_", "HF_"))
-        if env is not None and exported:
-            env.setdefault(name, plain)
-    return values
-
-
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
-
-
-def variables_in(text: str) -> list[str]:
-    """The variables that a word names, in order."""
-    return [m[1] or m[2] for m in _VARIABLE.finditer(text)]
-
-
-def _expanded(words: list[Word], values: dict[str, list[Word]], split: bool = True) -> list[Word]:
-    """The words with the script's own variables put in; an unquoted variable is split at its blanks, as a shell does."""
-    expanded: list[Word] = []
-    for word in words:
-        array = re.fullmatch(r"\$\{(\w+)\[[@*]\]\}", word.text) if word.dynamic else None
-        alone = _VARIABLE.fullmatch(word.text) if word.dynamic else None
-        known = values.get(array[1]) if array else values.get(alone[1] or alone[2]) if alone else None
-        if known is not None and (array or len(known) != 1) and len(expanded) + len(known) <= MAX_WORDS:
-            expanded += known
-        elif known is not None and not word.quoted and split and len(known[0].text.split()) != 1:
-            expanded += [replace(word, text=t, dynamic="$" in t, before=word.text) for t in known[0].text.split()]
-        elif word.dynamic:
-            text = _filled(word.text, values)
-            expanded.append(replace(word, text=text, dynamic="$" in text, before=word.text if text != word.text else word.before))
-        else:
-            expanded.append(word)
-    return expanded
-
-
-def _filled(text: str, values: dict[str, list[Word]]) -> str:
-    """A text with the values of its variables; as it stands where they make it endless."""
-
-    def value(match: re.Match[str]) -> str:
-        known = values.get(match[1] or match[2])
-        return known[0].text if known else match[0]
-
-    if sum(len(value(m)) for m in _VARIABLE.finditer(text)) > LONGEST_VALUE:
-        return text
-    return _VARIABLE.sub(value, text)
+    command.env = {**set_before.env, **command.env}
+    command.unread = set_before.not_followed(words)
+    command.words = expanded(command.words, set_before.values)
 
 
 # --- files ---------------------------------------------------------------------------------------------------
@@ -446,6 +481,14 @@ def decode(raw: bytes, name: str) -> str:
 _STARTS_SERVER = re.compile(r"\svllm\s+serve(?!\S)|\s(?:docker|podman|nerdctl)\s+(?:container\s+)?(?:run|create)\s|\svllm\.entrypoints\.")
 
 
+def marks_of(name: str) -> str:
+    """What makes a line go on in the next one in a script of that name; "" for one of a Unix shell, or none."""
+    lowered = name.lower()
+    if lowered.endswith((".bat", ".cmd")):
+        return "^\\"
+    return "`\\" if lowered.endswith(".ps1") else ""
+
+
 def file_kind(name: str, text: str) -> str:
     """"compose", "config", "env" or "shell"/"text" for a file's name and content."""
     lowered = name.lower()
@@ -456,7 +499,7 @@ def file_kind(name: str, text: str) -> str:
     if lowered.endswith((".yaml", ".yml")):
         return "config"
     base = lowered.rsplit("/", 1)[-1]
-    if lowered.endswith((".sh", ".bash", ".zsh", ".service", ".bat", ".ps1")) or text.startswith("#!"):
+    if lowered.endswith((".sh", ".bash", ".zsh", ".service", ".bat", ".cmd", ".ps1")) or text.startswith("#!"):
         return "shell"
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     pairs = sum(bool(re.match(r"(?:export\s+)?[A-Za-z_]\w*=", line)) for line in lines)

@@ -16,6 +16,7 @@ from .extract import Command
 
 if TYPE_CHECKING:
     from wizard.facts import Gpu, Machine
+    from wizard.host import Host
     from wizard.releases.types import ImageInfo
 
     from .judge import Verdict
@@ -30,6 +31,23 @@ def problems(command: Command, release: Release, machine: Machine) -> list[ArgPr
     elif command.kind in ("argv", "shell"):
         found += [("vLLM " + release.version, text) for text in _native(release, machine)]
     return [ArgProblem(flag, "conflict", clause(text), accepted=True, stops=True) for flag, text in found]
+
+
+def no_folder(verdict: Verdict, machine: Machine, host: Host) -> list[ArgProblem]:
+    """That the model's folder is not on this machine; on Windows the folders of WSL are not seen."""
+    from wizard.facts import SystemKind
+
+    model = model_on_host(verdict, machine.home)
+    path = machine.home + model[1:] if model is not None and model.startswith("~/") else model
+    if model is None or path is None or not path.startswith("/") or "$" in path or verdict.command.kind == "kubernetes":
+        return []
+    if machine.system is SystemKind.WINDOWS or host.exists(path):
+        return []
+    if verdict.command.image is not None:
+        told = _("there is no such folder on this machine: the container finds no model in its place, and vLLM stops")
+    else:
+        told = _("there is no such folder on this machine: vLLM takes the path for a repository's id, and stops")
+    return [ArgProblem(model, "conflict", told, accepted=True, stops=True)]
 
 
 def notes(verdict: Verdict, machine: Machine) -> list[ArgProblem]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wizard import releases
 from wizard.i18n import _, sentences, stopped
+from wizard.probes.disks import path_in_wsl, to_linux_path
 from wizard.releases import start_values
 from wizard.releases.batches import batch_conflict, length_conflict
 from wizard.releases.parse import (
@@ -30,6 +31,7 @@ from wizard.releases.parse import (
 from wizard.releases.types import ArgProblem, Option, Release
 
 from . import container, history
+from .begins import base_of
 from .extract import Command
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ class Verdict:
 
     @property
     def changed(self) -> bool:
-        return any(p.changed for p in self.pieces) or bool(self.env_removed or self.docker_added or self.command.repeated)
+        return any(p.changed for p in self.pieces) or bool(self.env_removed or self.docker_added or self.command.repeated or self.command.misplaced)
 
 
 def judge(command: Command, release: Release, machine: Machine | None = None) -> Verdict:
@@ -131,6 +133,7 @@ class _Judge:
     def run(self) -> Verdict:
         self._slips()
         self._repeated_entrypoint()
+        self._misplaced()
         opaque = {i for i, w in enumerate(self.command.words) if w.opaque}
         arguments = take_apart(self.command.argv, self.release, without_model=self.command.kind == "options", opaque=opaque)
         self.model_flag_given = any(a.flag == "--model" for a in arguments)
@@ -145,6 +148,8 @@ class _Judge:
         self._environment()
         self._together(arguments)
         self._known_faults()
+        for name, line in self.command.unread.items():
+            self._say(f"${name}", "ok", _("line {line} changes this under a condition, or in a way that is not followed here: what comes of it was not judged").format(line=line))
         self.pieces += [Piece(words, None, changed=True) for words in self.added]
         argv = self._argv()
         accepted = not self.refused and not any(p.refused for p in (*self.command.problems, *self.problems))
@@ -169,7 +174,10 @@ class _Judge:
             elif slip.kind == "glued_text" and after is not None and after.end == slip.at:
                 self._say(flag, "bad_quoting", _("text is glued to the end of {flag}; it was cut off").format(flag=flag))
             elif slip.kind == "continuation_space":
-                self._say("\\", "bad_quoting", _("a blank behind the backslash ends the command there: nothing may follow it on the line"))
+                told = _("a blank behind the backslash ends the command there: nothing may follow it on the line")
+                if slip.text not in ("", "\\"):
+                    told = _("a blank behind the {mark} ends the command there: nothing may follow it on the line").format(mark=slip.text)
+                self._say(slip.text or "\\", "bad_quoting", told)
             elif slip.kind == "comment_inside":
                 self._say("#", "bad_quoting", _("a comment between continued lines ends the command there: {comment}").format(comment=slip.text[:60]))
             elif slip.kind == "half_quote":
@@ -188,6 +196,14 @@ class _Judge:
         else:
             text = _("the image's entrypoint is vllm serve already: {words} stands there twice (since 0.11.1)").format(words=words)
         self._say(words, "bad_value", text, since=None if self.release.image.serves_with_model_flag else "0.11.1")
+
+    def _misplaced(self) -> None:
+        """Options of vLLM among those of docker."""
+        told = _("{flag} is no option of {program}, which refuses the line: as an option of vLLM it belongs behind the image")
+        for word in self.command.misplaced:
+            flag = word.text.partition("=")[0]
+            if flag.startswith("--"):
+                self._say(flag, "bad_value", told.format(flag=flag, program=base_of(self.command.docker[0].text)))
 
     # --- one option -------------------------------------------------------------------------------------------
 
@@ -233,7 +249,9 @@ class _Judge:
         if self._spoken_truth(argument, piece):
             return
         if self.model is None and not self.conditions:
-            self.model = argument.values[0]
+            self.model = self._on_linux(argument.values[0])
+            if self.model != argument.values[0]:
+                piece.words, piece.changed = [self.model], True
             return
         if self._swallow_json(argument, piece):
             return
@@ -246,7 +264,8 @@ class _Judge:
             self._say(self.model, "bad_value", text, replacement=f"--model {_quote(self.model)}")
             piece.words, piece.changed = ["--model", self.model], True
             return
-        self._say(argument.values[0], "bad_value", _("{value!r} belongs to no option").format(value=argument.values[0]))
+        told = _("{value!r} belongs to no option").format(value=argument.values[0])
+        self._say(argument.values[0], "bad_value", sentences(stopped(told), _("It was left out.")))
         piece.words, piece.changed = [], True
 
     def _not_known(self, argument: Argument, piece: Piece) -> None:
@@ -287,10 +306,33 @@ class _Judge:
         if self.model is not None and value is not None and not self.conditions:
             self._say("--model", "conflict", _("the model is given twice: {first} and {second}").format(first=self.model, second=value))
             self.refused = True
-        self.model = self.model or value
+        elif value is not None:
+            self.model = self._on_linux(value)
         piece.words, piece.changed = [], not self.conditions
         if self.conditions:
             piece.words = list(argument.tokens)
+            if self.model not in (None, value):
+                piece.words, piece.changed = ["--model", str(self.model)], True
+
+    def _on_linux(self, model: str) -> str:
+        """The model, a path of Windows as the vLLM inside WSL sees it."""
+        wsl = self.machine.wsl if self.machine is not None else None
+        path = path_in_wsl(model, wsl.automount_root if wsl is not None else "/mnt/")
+        if path is None:
+            return model
+        if self.command.image is None:
+            if self.machine is not None and self.machine.is_wsl2:
+                path = to_linux_path(model, self.machine.mounts) or path
+            told = _("this is a path of Windows: the vLLM inside WSL sees it as {path}").format(path=path)
+            self._say(model, "conflict", told, replacement=path, accepted=True, stops=True)
+            return path
+        inside = container.within_windows(model, container.mounts(self.command))
+        if inside is not None:
+            told = _("this is a path of Windows: in the container it is {path}").format(path=inside)
+        else:
+            told = _("this is a path of Windows, which a container does not see: bind the folder into it, and give the path there")
+        self._say(model, "conflict", told, replacement=inside, accepted=True, stops=True)
+        return inside or model
 
     def _full_name(self, argument: Argument, piece: Piece) -> None:
         """What is written uses full names, whatever prefix or underscore stood there."""
@@ -333,7 +375,7 @@ class _Judge:
                 self._known(again, again.option, piece, position)
             return
         piece.words, piece.changed = [], True
-        self.problems.append(problem)
+        self.problems.append(dataclasses.replace(problem, message=sentences(stopped(problem.message), _("It was left out."))))
 
     def _single_dash(self, argument: Argument, problem: ArgProblem) -> ArgProblem:
         two = "-" + argument.written
@@ -384,8 +426,8 @@ class _Judge:
         if lacking and not way.keys() - {"note"}:
             text = sentences(text, _("vLLM {release} does not have {flags}.").format(release=self.release.version, flags=", ".join(lacking)))
             replacement = None if replacement in lacking else replacement
-        if replacement is None:
-            text = sentences(text, _("It was left out."))
+        if not piece.words and not way.keys() & {"json", "env", "model"}:
+            text = sentences(stopped(text), _("It was left out."))
         self._say(argument.flag, kind, text, since=since, until=problem.until or entry.get("until"), replacement=replacement, accepted=problem.accepted)
 
     def _usable(self, way: dict[str, Any]) -> dict[str, Any]:

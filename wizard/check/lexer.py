@@ -28,9 +28,19 @@ _PROMPT = re.compile(
     r"[ \t]*(?:\((?:[\w .-]+)\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\n$#]*[$#]|PS [^\n>]*>|[$%>\u276f\u279c])[ \t]+"
 )
 _FLAG = re.compile(r"-{1,2}[A-Za-z][A-Za-z0-9_.+-]*")
+ANY_SHELL = "\\`^"  # what makes a line go on in the next: for sh, PowerShell, cmd
 
 
 _MANY = re.compile(r"\$(?:[@*]|\{(?:[@*].*|\w+\[[@*]\].*)\})", re.S)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """From which character of a text on it comes from a variable that the script sets in that line."""
+
+    at: int
+    name: str
+    line: int
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,7 @@ class Word:
     quoted: bool = False  # some of it stood in quotes
     dynamic: bool = False  # the shell puts something in: $NAME, $(...), `...`
     before: str = ""  # the text with its variables, where the text itself has the values that the script sets
+    origin: tuple[Origin, ...] = ()  # of a text with values: what was set where, in order
 
     @property
     def opaque(self) -> bool:
@@ -68,12 +79,14 @@ class Lexed:
     separator: str = ""  # what ended it
 
 
-def lex(text: str, start: int, *, script: bool, closing: str = "") -> Lexed:
+def lex(text: str, start: int, *, script: bool, closing: str = "", marks: str = "") -> Lexed:
     """Words from ``start`` to the end of that command.
 
     ``script``: a file that a shell runs, where a line end is a line end; else pasted text, where a following
     line that begins with a dash goes on with the command. ``closing``: the quote that the command stands in.
+    ``marks``: the characters that make a line go on in the next one; without them, those that such a text has.
     """
+    marks = marks or ("\\" if script else ANY_SHELL)
     out = Lexed()
     at = start
     size = min(len(text), start + MAX_LENGTH)
@@ -82,10 +95,10 @@ def lex(text: str, start: int, *, script: bool, closing: str = "") -> Lexed:
         if character in _BLANKS or character in _INVISIBLE:
             at += 1
             continue
-        if character in "\\`^" and _line_ends_after(text, at) and (character == "\\" or not script):
+        if character in marks and _line_ends_after(text, at):
             rest = _line_end(text, at + 1)
-            if character == "\\" and text[at + 1 : rest].strip("\r"):
-                out.slips.append(Slip("continuation_space", at))
+            if (script or character == "\\") and text[at + 1 : rest].strip("\r"):
+                out.slips.append(Slip("continuation_space", at, character))
             at = _after_prompt(text, rest + 1, script)
             continue
         if character in "\r\n":
@@ -118,7 +131,7 @@ def lex(text: str, start: int, *, script: bool, closing: str = "") -> Lexed:
         if _ends_sentence(character):
             out.slips.append(Slip("glued_text", at, text[at : _line_end(text, at)][:40]))
             break
-        word, stop, cut = _word(text, at, closing, out)
+        word, stop, cut = _word(text, at, closing, out, marks)
         if word is None:
             break
         out.words.append(word)
@@ -179,7 +192,7 @@ def _ends_sentence(character: str) -> bool:
     return ord(character) > 0x2190 and unicodedata.category(character) in ("So", "Sk", "Cs")
 
 
-def _word(text: str, start: int, closing: str, out: Lexed) -> tuple[Word | None, int, bool]:
+def _word(text: str, start: int, closing: str, out: Lexed, marks: str) -> tuple[Word | None, int, bool]:
     """(word, where it ends, whether running text is glued to it)."""
     pieces: list[str] = []
     at = start
@@ -217,6 +230,8 @@ def _word(text: str, start: int, closing: str, out: Lexed) -> tuple[Word | None,
             pieces.append(character)  # C:\models: in pasted text the path is meant
             at += 1
             continue
+        if character in marks and character != "\\" and pieces and _line_ends_after(text, at):
+            break
         if character == "$" and at + 1 < len(text) and re.match(r"[A-Za-z_{(@*0-9]", text[at + 1]):
             stop = _substitution(text, at)
             pieces.append(text[at:stop])
@@ -307,4 +322,4 @@ def prompt_end(text: str, line_start: int) -> int:
     return found.end() if found else line_start
 
 
-__all__ = ["Lexed", "Slip", "Word", "lex", "prompt_end", "straighten"]
+__all__ = ["ANY_SHELL", "Lexed", "Origin", "Slip", "Word", "lex", "prompt_end", "straighten"]

@@ -6,8 +6,10 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from wizard import program
 from wizard.i18n import _, sentences, stopped
 from wizard.models.quant import quantization_conflict
+from wizard.outputs.quoting import bash_line
 from wizard.releases.parse import BadValue, human_int
 from wizard.releases.types import ArgProblem
 
@@ -25,21 +27,26 @@ GIB = 1 << 30
 
 def conflicts(verdict: Verdict, machine: Machine, host: Host) -> list[ArgProblem]:
     """What the machine's GPUs are too small for, or a tensor parallel size that does not divide the model."""
-    info = model_info(model_on_host(verdict, machine.home), machine, host)
+    model = model_on_host(verdict, machine.home)
+    info = model_info(model, machine, host)
+    uneven = undividable(verdict, info)
+    if uneven is not None:
+        return [uneven]
     gpus = _same_gpus(machine)
-    if info is None or not gpus:
+    if not gpus or not model or "$" in model or verdict.command.kind == "kubernetes":
         return []
-    from wizard.fit import fit, tp_problem
+    from wizard.fit import fit
+    from wizard.fit_calibrate import load
 
     request = fit_request(verdict, machine, gpus)
-    problem = tp_problem(info, request.tensor_parallel_size, expert_parallel=request.expert_parallel)
-    if problem:
-        return [ArgProblem("--tensor-parallel-size", "conflict", problem, accepted=True, stops=True)]
-    from wizard.fit_calibrate import load
+    if info is None:
+        return _of_unknown(model, request, there=not model.startswith(("/", "~")))
 
     calibration = load(host, request, info.repo_id or info.source)
     result = fit(info, request, calibration)
-    if result.fits or not result.certain or not result.problems:
+    if not result.certain:
+        return _of_unknown(model, request)
+    if result.fits or not result.problems:
         return []
     share = _free_share(request, result)
     if share is None:
@@ -47,30 +54,80 @@ def conflicts(verdict: Verdict, machine: Machine, host: Host) -> list[ArgProblem
     # A share that is not free says nothing of the model: that is held against what is.
     lower = fit(info, replace(request, gpu_memory_utilization=share), calibration)
     helps = lower.fits_best or lower.max_model_len_that_fits  # by itself, or with the shorter context named below
-    wrong = ArgProblem(
-        "--gpu-memory-utilization",
-        "conflict",
-        _("not enough GPU memory: {problem}").format(problem=result.problems[0]),
-        replacement=f"--gpu-memory-utilization {share:.2f}" if helps else None,
-        accepted=True,
-        stops=True,
-    )
+    wrong = _share_not_free(result, share if helps else None)
     return [wrong] if lower.fits or not lower.problems else [wrong, _too_little(lower)]
 
 
+def _of_unknown(model: str, request: FitRequest, *, there: bool = True) -> list[ArgProblem]:
+    """What can be said of a model whose memory is not known: whether the share of the GPU that is asked for is free, and
+    that no more was judged (``there``: as far as it is known to be anywhere)."""
+    from wizard.fit import fit
+    from wizard.models.info import ModelInfo
+
+    told = _("how much memory this model needs is not known here, and was not judged; {command} tells it of a model that is downloaded or can be looked up")
+    fit_it = bash_line([*program.words(), "fit", "--model", model])
+    unjudged = [ArgProblem(model, "ok", told.format(command=fit_it))] if there else []
+    result = fit(ModelInfo(source=model, is_local=False, repo_id=model, kv_layout_known=False), request)
+    share = _free_share(request, result)
+    return unjudged if share is None or not result.problems else [_share_not_free(result, share), *unjudged]
+
+
+def _share_not_free(result: FitResult, share: float | None) -> ArgProblem:
+    told = _("not enough GPU memory: {problem}").format(problem=result.problems[0])
+    replacement = f"--gpu-memory-utilization {share:.2f}" if share is not None else None
+    return ArgProblem("--gpu-memory-utilization", "conflict", told, replacement=replacement, accepted=True, stops=True)
+
+
+def undividable(verdict: Verdict, info: ModelInfo | None) -> ArgProblem | None:
+    """A tensor parallel size that does not divide the model."""
+    if info is None:
+        return None
+    from wizard.fit import tp_problem
+
+    values = _values(verdict)
+    told = tp_problem(info, _whole(values, "tensor_parallel_size") or 1, expert_parallel="enable_expert_parallel" in values)
+    return ArgProblem("--tensor-parallel-size", "conflict", told, accepted=True, stops=True) if told else None
+
+
 def longer_than_the_model(verdict: Verdict, info: ModelInfo | None) -> ArgProblem | None:
-    """A context beyond the model's own, at which vLLM stops unless a variable allows it."""
-    given = {p.source.option.dest: p.source.values[0] for p in verdict.pieces if p.words and p.source and p.source.option and p.source.values}
-    if info is None or not info.max_model_len or "VLLM_ALLOW_LONG_MAX_MODEL_LEN" in verdict.env or {"rope_scaling", "hf_overrides"} & set(given):
+    """A context beyond the model's own as the repaired command has it, at which vLLM stops unless a variable allows it."""
+    values = _values(verdict)
+    longest = _longest(values, info.max_model_len) if info is not None and info.max_model_len else None
+    if longest is None or "VLLM_ALLOW_LONG_MAX_MODEL_LEN" in verdict.env:
         return None
     try:
-        asked = human_int(given.get("max_model_len", ""))
+        asked = human_int(values.get("max_model_len", ""))
     except BadValue:
         return None
-    if asked <= info.max_model_len:
+    if asked <= longest:
         return None
-    told = _("the model itself allows {longest} tokens; {asked} are asked for").format(longest=info.max_model_len, asked=asked)
-    return ArgProblem("--max-model-len", "conflict", told, replacement=f"--max-model-len {info.max_model_len}", accepted=True, stops=True)
+    told = _("the model itself allows {longest} tokens; {asked} are asked for").format(longest=longest, asked=asked)
+    return ArgProblem("--max-model-len", "conflict", told, replacement=f"--max-model-len {longest}", accepted=True, stops=True)
+
+
+_LENGTHS = ("rope_scaling", "rope_parameters", "max_position_embeddings")  # keys of config.json that the longest context comes from
+
+
+def _longest(values: dict[str, str], own: int) -> int | None:
+    """The longest context with what is put into the model's configuration, as vLLM works it out; None: not known."""
+    if not values.keys() & {"hf_overrides", "rope_scaling"}:
+        return own
+    try:
+        put = json.loads(values.get("hf_overrides") or "{}")
+        rope = json.loads(values["rope_scaling"]) if "rope_scaling" in values else None
+    except ValueError:
+        return None
+    if not isinstance(put, dict) or not (rope or put.keys() & set(_LENGTHS)):
+        return None
+    rope = rope or put.get("rope_parameters") or put.get("rope_scaling") or {}
+    longest: Any = put.get("max_position_embeddings", own)
+    if not isinstance(rope, dict) or not isinstance(longest, int):
+        return None
+    kind, factor = str(rope.get("rope_type", rope.get("type", "default"))), rope.get("factor", 1.0)
+    if kind == "yarn":
+        longest = rope.get("original_max_position_embeddings")  # without it vLLM does not take the rest
+    known = kind in ("default", "linear", "dynamic", "yarn") and isinstance(factor, (int, float)) and isinstance(longest, int)
+    return int(longest * factor) if known else None
 
 
 def not_quantized_so(verdict: Verdict, machine: Machine | None, host: Host | None) -> ArgProblem | None:

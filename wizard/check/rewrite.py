@@ -12,9 +12,10 @@ from typing import Any
 
 from wizard.releases.types import ArgProblem
 
-from .extract import Command, docker_verb, docker_words, variables_in
+from .extract import Command, docker_verb, docker_words
 from .judge import Piece, Verdict
 from .lexer import Word
+from .variables import variables_in
 
 
 def quote(word: str) -> str:
@@ -36,6 +37,8 @@ def one_line(verdict: Verdict) -> str:
         if model_by_flag and verdict.model is not None and argv[:1] == [verdict.model]:
             argv = ["--model", *argv]
         return " ".join([*head, *(_shown(command, w) for w in argv)])
+    if command.kind == "env":  # it holds no command, and may hold options of one
+        return " ".join(quote(w) for w in verdict.argv)
     env = [f"{k}={quote(v)}" for k, v in verdict.env.items() if command.kind != "compose" or k.startswith("VLLM_")]
     program = [] if command.kind == "options" and verdict.model is None else ["vllm", "serve"]
     return " ".join([*env, *program, *(_shown(command, w) for w in verdict.argv)])
@@ -102,17 +105,20 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
         if verdict.changed:
             edits.append((command.start, command.end, json.dumps([*command.facts["head"], *verdict.argv], ensure_ascii=False)))
         return edits
-    last = max((w.end for w in words), default=command.end)
+    moved = {w.start for w in command.misplaced}
+    own_end = command.docker[-1].end if moved else command.end
+    last = max((w.end for w in words if w.start not in moved), default=own_end)
     for slip in command.slips:
         if slip.kind == "continuation_space":
-            edits.append((slip.at + 1, text.find("\n", slip.at), ""))
+            edits.append((slip.at + 1, text.find("\n", slip.at) - (text[text.find("\n", slip.at) - 1] == "\r"), ""))
         elif slip.kind == "comment_inside":
             line_start = text.rfind("\n", 0, slip.at) + 1
             edits.append((line_start, text.find("\n", slip.at) + 1, ""))
         elif slip.kind == "no_continuation":
-            edits.append((slip.at, slip.at, " \\"))
+            edits.append((slip.at, slip.at, " " + _mark(text[command.start : last])))
     model_at = _model_piece(verdict)
     gone: list[tuple[int, int]] = []
+    behind: list[str] = []  # what is moved behind the image
     for piece in verdict.pieces:
         if piece.source is None:
             continue
@@ -122,7 +128,10 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
         if piece.changed and in_variables(verdict, piece):
             continue
         start, end = own[0].start, own[-1].end
-        if not piece.changed:
+        if start in moved:
+            gone.append((start, end))
+            behind += [" ".join(_in_place(own, piece))] if piece.words else []
+        elif not piece.changed:
             edits += [(w.start, w.end, quote(w.before or w.text)) for w in own if _crooked(w)]
         elif piece.words:
             edits += _word_edits(own, piece.words)
@@ -131,15 +140,18 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
         else:
             gone.append((start, end))
     left_out = [w for p in verdict.pieces if p.source and not p.words for w in words[p.first : p.first + len(p.source.tokens)]]
-    added = [" ".join(quote(_with_variables(w, left_out)) for w in p.words) for p in verdict.pieces if p.source is None and p.words]
-    joint = " \\\n  " if "\\\n" in text[command.start : last] or "\\\r\n" in text[command.start : last] else " "
+    added = behind + [" ".join(quote(_with_variables(w, left_out)) for w in p.words) for p in verdict.pieces if p.source is None and p.words]
+    continued = _CONTINUED.search(text[command.start : last])
+    joint = f" {continued[0]}  " if continued is not None else " "
     ranges = _joined(text, gone)
     if added and ranges and ranges[-1][1] == last:  # what is added takes the place of what left at the end
         edits.append((*ranges.pop(), joint.join(added)))
         added = []
     edits += [(*_with_blank(text, start, end), "") for start, end in ranges]
-    if model_at and verdict.model is not None:
-        first = words[0].start
+    first = words[0].start if words else last
+    if first in moved and model_at is not None and verdict.model is not None:
+        added = [_model_as_written(verdict), *added]
+    elif model_at and verdict.model is not None:
         edits.append((first, first, _model_as_written(verdict) + " "))
     if command.repeated:
         edits.append((command.repeated[0].start, command.repeated[-1].end + 1, ""))
@@ -150,6 +162,16 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
         edits.append((verb.end, verb.end, "".join(" " + quote(w) for w in verdict.docker_added)))
     edits += _env_edits(text, verdict)
     return edits
+
+
+_MARKS = ("\\", "^", "`")  # at the end of a line, for sh, cmd and PowerShell: it goes on in the next one
+_CONTINUED = re.compile(r"[\\^`]\r?\n")
+
+
+def _mark(text: str) -> str:
+    """The sign with which the lines of a command go on."""
+    found = _CONTINUED.search(text)
+    return found[0][0] if found is not None else "\\"
 
 
 def _crooked(word: Word) -> bool:
@@ -164,6 +186,13 @@ def _word_edits(own: Sequence[Word], new: Sequence[str]) -> list[tuple[int, int,
         return [(w.start, w.end, written) for w, written in pairs if written != w.raw]
     kept = {w.text: _as_written(w, w.text) for w in own}
     return [(own[0].start, own[-1].end, " ".join(kept.get(text) or quote(text) for text in new))]
+
+
+def _in_place(own: Sequence[Word], piece: Piece) -> list[str]:
+    """An option's words as they are written where it is moved to."""
+    if len(own) == len(piece.words):
+        return [_as_written(w, text) for w, text in zip(own, piece.words, strict=True)]
+    return [quote(text) for text in piece.words]
 
 
 def _as_written(word: Word, text: str) -> str:
@@ -193,8 +222,9 @@ def _in_quotes(variable: str, match: re.Match[str]) -> str:
     return match[1] + variable + match[1]
 
 
-def in_variables(verdict: Verdict, piece: Piece) -> list[str]:
-    """The variables that hold what a repair would change: they are changed where they are set, and not from here."""
+def in_variables(verdict: Verdict, piece: Piece) -> list[tuple[str, int]]:
+    """The variables that hold what a repair would change, with the line in which they are set (0: not in this text):
+    they are changed there, and not from here."""
     if piece.source is None:
         return []
     words = verdict.command.words
@@ -202,12 +232,12 @@ def in_variables(verdict: Verdict, piece: Piece) -> list[str]:
     new = [*piece.words, *(w.partition("=")[2] for w in piece.words)]
     # An option that the release has was left out for what is given to it; any other is gone with its value.
     for_its_value = bool(piece.words) or (piece.source.option is not None and "prefix" not in piece.source.how)
-    held = []
+    held: list[tuple[str, int]] = []
     for word in own:
         shared = sum(w.start == word.start and w.end == word.end for w in words) > 1  # one of several words in a variable
         value = word.text.partition("=")[2] if word.raw.startswith("--") else word.text
         if word.before and (shared or (for_its_value and value not in new)):
-            held += variables_in(word.before)
+            held += [(o.name, o.line) for o in word.origin] or [(name, 0) for name in variables_in(word.before)]
     return list(dict.fromkeys(held))
 
 
@@ -217,7 +247,7 @@ def _model_as_written(verdict: Verdict) -> str:
     for piece in verdict.pieces:
         if piece.source is not None and piece.source.flag == "--model" and not piece.words:
             last = words[piece.first + len(piece.source.tokens) - 1]
-            if not _crooked(last):
+            if not _crooked(last) and piece.source.values[-1:] == (verdict.model,):
                 return last.raw.partition("=")[2] if piece.source.attached else last.raw
     return quote(str(verdict.model))
 
@@ -234,7 +264,7 @@ def _joined(text: str, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Ranges with nothing but blanks and continued line ends between them as one."""
     out: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
-        if out and re.fullmatch(r"(?:[ \t]|\\\r?\n)*", text[out[-1][1] : start]):
+        if out and re.fullmatch(r"(?:[ \t]|[\\^`]\r?\n)*", text[out[-1][1] : start]):
             out[-1] = (out[-1][0], end)
         else:
             out.append((start, end))
@@ -249,16 +279,18 @@ def _with_blank(text: str, start: int, end: int) -> tuple[int, int]:
     before, after = text[line_start:start], text[end:line_end]
     if not before.strip() and after.strip().startswith("#") and line_start:
         return line_start, min(len(text), line_end + 1)  # an array's line: its comment spoke of this word
-    if not before.strip() and after.strip() in ("\\", "") and line_start:
-        if after.strip() == "\\":
+    if not before.strip() and after.strip() in (*_MARKS, "") and line_start:
+        if after.strip():
             return line_start, min(len(text), line_end + 1)
         previous = text.rstrip()[: line_start]
         cut = previous.rstrip(" \t\r\n")
-        if cut.endswith("\\"):  # the last line of a continued command: the line before ends it now
-            return len(cut.rstrip("\\").rstrip(" \t")), end
+        if cut.endswith(_MARKS):  # the last line of a continued command: the line before ends it now
+            return len(cut[:-1].rstrip(" \t")), end
         return line_start, min(len(text), line_end + 1)
     if not before.strip():  # the first of its line: what follows moves to where it stood
         return start, end + len(after) - len(after.lstrip())
+    if before.endswith("(") and after[:1] in " \t":  # the first of an array
+        return start, end + len(after) - len(after.lstrip(" \t"))
     while start > line_start and text[start - 1] in " \t":
         start -= 1
     return start, end

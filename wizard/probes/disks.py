@@ -271,6 +271,18 @@ def to_linux_path(windows_path: str, mounts: list[Mount] | tuple[Mount, ...]) ->
     return best[1] if best else None
 
 
+def path_in_wsl(windows_path: str, root: str = "/mnt/") -> str | None:
+    r"""Where WSL has a path of Windows: ``C:\models`` under its root of drives, ``\\wsl.localhost\Ubuntu\home`` in the
+    distribution itself; None for any other path."""
+    share = re.match(r"(?:\\{1,2}|//)(?:wsl\.localhost|wsl\$)[\\/][^\\/]+(?=[\\/])", windows_path, re.I)
+    drive = re.match(r"([A-Za-z]):(?=[\\/])", windows_path)
+    if share is None and drive is None:
+        return None
+    begin = f"{root.rstrip('/')}/{drive[1].lower()}" if drive is not None else ""
+    rest = windows_path[(drive or share).end() :]  # type: ignore[union-attr]
+    return "/".join([begin, *(part for part in re.split(r"[\\/]", rest) if part)]) or "/"
+
+
 _NO_USAGE = (MountKind.VIRTUAL,)
 
 
