@@ -15,7 +15,7 @@ from wizard.session import load_answers
 NODE = '[[nodes]]\nname = "a"\naddress = "10.0.0.1"\nmachine = "this"\n'
 
 
-@pytest.mark.parametrize("text", ["[answer]\nport = 1\n", "[answers]\nport = 1\n[[node]]\nname = 'a'\n", "[answers]\nport = 1\n[clusters]\n", "foo = 3\n[answers]\n"])
+@pytest.mark.parametrize("text", ["[answer]\nport = 1\n[answers]\n", "[answers]\nport = 1\n[[node]]\nname = 'a'\n", "[answers]\nport = 1\n[clusters]\n", "foo = 3\n[answers]\n"])
 def test_a_table_that_nothing_reads_is_refused_by_its_name(text: str) -> None:
     with pytest.raises(BadInput, match=r"a\.toml has no place for “(answer|node|clusters|foo)”"):
         load_answers(text.encode(), "a.toml")

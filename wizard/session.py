@@ -384,19 +384,34 @@ _PAGE = re.compile(
 
 
 def looks_like_command(text: str) -> bool:
-    """Whether somebody gave the command that starts a server where a model is wanted."""
-    return _COMMAND.match(text) is not None
+    """Whether somebody gave the command that starts a server where a model is wanted: also behind ``nohup`` and the
+    like, or behind what is done before it on the same line."""
+    for part in _PARTS.split(text[:_LONGEST_LINE]):
+        match = _COMMAND.match(part)
+        if match is None:
+            continue
+        if match["start"]:
+            return True
+        from wizard.check.begins import is_wrapped
+
+        if is_wrapped(part[match.end() :].split()[:1]) and _START.search(part, match.end()):
+            return True
+    return False
 
 
 def holds_command(text: str) -> bool:
-    """Whether a line of what was pasted is the command that starts a server."""
+    """Whether a line of what was pasted is the command that starts a server, or all of it is a file that starts one."""
+    if _STARTING_FILE.search(text) and re.search("vllm", text, re.I):
+        return True
     return any(map(looks_like_command, text.splitlines()))
 
 
-_COMMAND = re.compile(
-    r"\s*(?:[$#>]\s+)?(?:sudo\s+)?(?:[A-Za-z_]\w*=\S*\s+)*"
-    r"(?:\S*/)?(?:vllm\s+serve(?!\S)|docker\s+(?:container\s+)?run(?!\S)|podman\s+run(?!\S)|python[\d.]*\s+-m\s+vllm\b)"
-)
+_LONGEST_LINE = 20_000
+_PARTS = re.compile(r"&&|;")
+_STARTS = r"(?:\S*/)?(?:vllm\s+serve(?!\S)|docker\s+(?:container\s+)?run(?!\S)|(?:podman|nerdctl)\s+run(?!\S)|python[\d.]*\s+-m\s+vllm\b)"
+_COMMAND = re.compile(rf"\s*(?:[$#>]\s+)?(?:[A-Za-z_]\w*=\S*\s+)*(?P<start>(?:sudo\s+)?(?:[A-Za-z_]\w*=\S*\s+)*{_STARTS})?")
+_START = re.compile(rf"(?<!\S)[\"']?{_STARTS}")
+_STARTING_FILE = re.compile(r"^(?:services|apiVersion)[ \t]*:", re.M)  # of Compose, of Kubernetes
 
 
 def is_repo_id(source: str) -> bool:
@@ -484,8 +499,9 @@ def load_answers(data: bytes, name: str) -> dict[str, Value]:
     chosen = document.get("chosen", [])
     if not isinstance(chosen, list) or not all(isinstance(key, str) for key in chosen):
         raise BadInput(_("{name}: “chosen” must be a list of the keys that you decided.").format(name=name))
-    refuse_unknown(document, name)
-    if "answers" not in document and "nodes" not in document:
+    if "answers" in document or "nodes" in document:
+        refuse_unknown(document, name)
+    else:
         raise BadInput(
             _("{name} holds no answers: they stand below a line [answers], as in the answers.toml that vllm-wizard writes.").format(
                 name=name

@@ -408,7 +408,7 @@ def test_the_memory_of_windows_is_asked_before_what_follows_from_it(walk: Walk, 
     assert "nothing" not in memory
 
 
-@pytest.mark.parametrize(("typed", "written"), [("\n", False), ("y\n", True)])
+@pytest.mark.parametrize(("typed", "written"), [("n\n", False), ("y\n", True)])
 def test_the_windows_half_takes_its_answer_from_a_pipe(
     typed: str, written: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

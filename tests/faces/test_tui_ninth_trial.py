@@ -9,8 +9,13 @@ import pytest
 
 from tests.faces.test_tui_diagnosis import TOO_LONG, opened, pasted
 from tests.faces.tui_play import app_on, at, ready, screen_text, session_of, until
+from wizard.check.commands import check_text
+from wizard.faces.tui.diagnosis import DiagnoseScreen
+from wizard.faces.tui.paste import PasteDialog, answers_around
+from wizard.faces.tui.paste import pasted as pasted_command
 from wizard.launch.repair import has_it_already
 from wizard.plan import plan
+from wizard.session import holds_command, looks_like_command
 
 TWO = "wsl2-2x-rtx3090"
 
@@ -86,3 +91,71 @@ def test_which_release_a_fix_brings_is_read_of_its_commands() -> None:
     assert has_it_already(["pip install -U 'vllm>=0.33.0'"], made) == "0.33.0"
     assert has_it_already(["pip install -U 'vllm>=0.34'"], made) is None
     assert has_it_already(["docker pull somebody/else:v0.1.0"], made) is None
+
+
+COMPOSE = """
+services:
+  vllm:
+    image: vllm/vllm-openai:v0.11.0
+    ports: ["127.0.0.1:9000:8000"]
+    volumes: ["~/models:/m"]
+    command: --model /m/Qwen3-8B --max-model-len 8192
+"""
+COMMANDS = [
+    "nohup vllm serve Qwen/Qwen3-8B > vllm.log 2>&1 &",
+    "CUDA_VISIBLE_DEVICES=0,1 nohup vllm serve m &",
+    "nohup python -m vllm.entrypoints.openai.api_server --model m",
+    "uv run vllm serve m",
+    "uvx --from vllm vllm serve m",
+    "source .venv/bin/activate && vllm serve m",
+    "cd /srv; vllm serve m",
+    "numactl -N 0 vllm serve m",
+    "sudo -E docker run vllm/vllm-openai m",
+    "bash -c 'vllm serve m'",
+]
+
+
+@pytest.mark.parametrize("given", COMMANDS)
+def test_a_command_behind_others_is_one(given: str) -> None:
+    assert looks_like_command(given)
+    assert holds_command("export HF_HOME=/x\n" + given)
+    assert holds_command(COMPOSE)
+
+
+@pytest.mark.parametrize("given", ["INFO 11-30 04:39:12 [utils.py:1] vllm serve m", "(APIServer pid=1) INFO started by nohup vllm serve m", "env", "tmux", "nohup ./x.sh &", "services: none"])
+def test_a_log_is_no_command(given: str) -> None:
+    assert not holds_command(given)
+
+
+@pytest.mark.parametrize("given", [COMMANDS[0], "export A=1\n" + COMMANDS[0], COMPOSE])
+@pytest.mark.parametrize("step", ["machine", "access"])
+async def test_what_starts_a_server_is_read_wherever_it_is_pasted(given: str, step: str, tmp_path: Path) -> None:
+    from textual import events
+
+    app = app_on(TWO, tmp_path / "out")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at(app, pilot, step)
+        await ready(app, pilot)
+        app.post_message(events.Paste(given))
+        await until(pilot, lambda: isinstance(app.screen, PasteDialog))
+        assert app.walk.plan is not None
+        assert app.walk.plan.value("port") == 8000
+
+
+async def test_what_is_pasted_before_the_machine_has_answered_is_read_then(tmp_path: Path) -> None:
+    from textual import events
+
+    app = app_on(TWO, tmp_path / "out")
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.post_message(events.Paste(COMMANDS[0]))
+        await until(pilot, lambda: isinstance(app.screen, PasteDialog))
+        assert not isinstance(app.screen, DiagnoseScreen)
+
+
+def test_the_port_of_a_compose_file_comes_along_and_its_mounts_lead_to_the_model() -> None:
+    made = plan(session_of(TWO))
+    command = pasted_command(check_text(COMPOSE, "x", "0.33.0").verdicts[0])
+    assert command.model == "~/models/Qwen3-8B"
+    answers, left = answers_around(made, command)
+    assert answers["port"] == 9000
+    assert any("~/models:/m" in item.name for item in left)

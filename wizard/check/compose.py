@@ -125,6 +125,7 @@ def _command(key: str, service: Mapping[str, Any], text: str) -> Command:
     command = Command("compose", [], "image", image=image, env=environment_of(service))
     command.facts["service"] = key
     command.facts["gpu_count"] = gpu_count(service)
+    command.facts["ports"] = [interpolate(p) for p in _ports(service)]
     command.facts["mounts"] = [(interpolate(a), interpolate(b)) for a, b in container.mounts_of_service(service)]
     if entry is not None:
         joined = _words(entry) + words
@@ -146,6 +147,17 @@ def _command(key: str, service: Mapping[str, Any], text: str) -> Command:
     if first[:1] and first[0].rsplit("/", 1)[-1] in ("bash", "sh"):
         return command
     return strip_entrypoint(command)
+
+
+def _ports(service: Mapping[str, Any]) -> Iterator[str]:
+    """What a service publishes, in the short form: [address:]port:inside."""
+    held = service.get("ports")
+    for entry in held if isinstance(held, list) else []:
+        if isinstance(entry, Mapping):
+            parts = (entry.get("host_ip"), entry.get("published"), entry.get("target"))
+            yield ":".join(str(p) for p in parts if p is not None)
+        else:
+            yield str(entry)
 
 
 def _words(value: Any) -> list[Word]:

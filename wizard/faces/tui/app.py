@@ -118,6 +118,7 @@ class WizardApp(App[None]):
         self.over = threading.Event()
         self.last_key_s = 0.0  # when a key was last pressed, or the mouse moved; time.monotonic()
         self._prepare, self._more = prepare, more
+        self._pasted_first = ""
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.InputEvent):
@@ -207,9 +208,18 @@ class WizardApp(App[None]):
         self.refusal = error
         self.exit(return_code=error.exit_code)
 
+    def on_paste(self, event: events.Paste) -> None:
+        """Pasted before there is a walk: it is read once there is."""
+        if self.wizard is None:
+            self._pasted_first += event.text
+
     async def _walk_begins(self, kind: type[Wizard], start: Start) -> None:
         self.wizard = kind(self, start, **self._more)
         await self.push_screen(self.wizard.walk_screen)
+        if self._pasted_first:
+            from wizard.faces.tui.text import with_newlines
+
+            self.wizard.walk_screen.take_paste(with_newlines(self._pasted_first).strip())
         if start.log is not None:
             self.wizard.open_screen("diagnose", start.log, alone=True)
 

@@ -216,9 +216,18 @@ def pasted(verdict: Any) -> Pasted:
         if problem.kind in ("removed", "never_existed", "not_yet") and problem.flag not in kept:
             instead = _("Instead: {flag}").format(flag=problem.replacement) if problem.replacement else ""
             removed.append(LeftOut(problem.flag, sentences(stopped(kind_words(problem.kind)), instead) if instead else kind_words(problem.kind)))
-    docker = tuple(w.text for w in verdict.command.docker)
+    docker = _container_words(verdict.command)
     model = on_host(verdict.model, mounts(verdict.command)) or verdict.model if verdict.model is not None else None
     return Pasted(tuple(verdict.argv), model, tuple(removed), dict(verdict.env), docker)
+
+
+def _container_words(command: Any) -> tuple[str, ...]:
+    """docker's own words, also of a Compose service: what it publishes and mounts, and its image."""
+    if command.kind != "compose" or command.image is None:
+        return tuple(w.text for w in command.docker)
+    published = [word for port in command.facts.get("ports", ()) for word in ("--publish", port)]
+    mounted = [word for outside, inside in command.facts.get("mounts", ()) if outside for word in ("--volume", f"{outside}:{inside}")]
+    return ("docker", "run", *published, *mounted, command.image)
 
 
 def answers_around(plan: Plan, command: Pasted) -> tuple[dict[str, Value], list[LeftOut]]:

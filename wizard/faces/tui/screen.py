@@ -157,6 +157,7 @@ class WalkScreen(Screen[None]):
         self._found_out: Found | None = None
         self.ahead = Ahead(self)
         self.go_on_when_ready = False
+        self.pasted_early = ""  # before there was a plan to take it into
         self.apply_wslconfig = False
         self._paged_out: Widget | None = None  # what lost the focus when it was paged out of view
         self._written_answers: Answers | None = None  # those that the written files were made from
@@ -794,7 +795,10 @@ class WalkScreen(Screen[None]):
     def on_paste(self, event: events.Paste) -> None:
         """Pasted where nothing can be typed: a command, options alone or a log are read all the same."""
         event.stop()
-        given = text.with_newlines(event.text).strip()
+        self.take_paste(text.with_newlines(event.text).strip())
+
+    def take_paste(self, given: str) -> None:
+        """Open what reads a pasted text."""
         if holds_command(given) or given.startswith("-"):
             self.open_paste(given)
         elif "\n" in given:
@@ -902,6 +906,16 @@ class WalkScreen(Screen[None]):
 
         if self.walk.plan is not None:
             self.app.push_screen(PasteDialog(self.walk.plan, given), self._pasted)
+        elif given:
+            self.pasted_early = given
+            self._hint(_("What was pasted is read as soon as the machine has answered."))
+
+    def read_what_was_pasted(self) -> None:
+        """There is a plan now: read what was pasted before."""
+        given, self.pasted_early = self.pasted_early, ""
+        if given:
+            self.go_on_when_ready = False
+            self.take_paste(given)
 
     def _pasted(self, command: Pasted | None) -> None:
         """Take the model first: what the options may be depends on it."""

@@ -204,6 +204,7 @@ class Wizard:
         self.walk_screen.show()
         self.walk_screen.refresh_files()
         self.walk_screen.ahead.later()
+        self.walk_screen.read_what_was_pasted()
         if self.first_step is not None and not self.walk_screen.go_on_when_ready:
             self.walk_screen.go_to(self.first_step)
         if self.walk.step_id == "machine":
