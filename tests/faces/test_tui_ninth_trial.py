@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.faces.test_tui_diagnosis import TOO_LONG, opened, pasted
-from tests.faces.tui_play import app_on, at, ready, screen_text, session_of, until
+from tests.faces.tui_play import app_on, at, ready, screen_text, session_of, shows, until
 from wizard.check.commands import check_text
-from wizard.faces.tui.diagnosis import DiagnoseScreen
 from wizard.faces.tui.paste import PasteDialog, answers_around
 from wizard.faces.tui.paste import pasted as pasted_command
 from wizard.launch.repair import has_it_already
@@ -138,6 +137,7 @@ async def test_what_starts_a_server_is_read_wherever_it_is_pasted(given: str, st
         await ready(app, pilot)
         app.post_message(events.Paste(given))
         await until(pilot, lambda: isinstance(app.screen, PasteDialog))
+        await shows(app, pilot, "Take it over")
         assert app.walk.plan is not None
         assert app.walk.plan.value("port") == 8000
 
@@ -149,7 +149,7 @@ async def test_what_is_pasted_before_the_machine_has_answered_is_read_then(tmp_p
     async with app.run_test(size=(80, 24)) as pilot:
         app.post_message(events.Paste(COMMANDS[0]))
         await until(pilot, lambda: isinstance(app.screen, PasteDialog))
-        assert not isinstance(app.screen, DiagnoseScreen)
+        await shows(app, pilot, "nohup vllm serve", "Take it over")
 
 
 def test_the_port_of_a_compose_file_comes_along_and_its_mounts_lead_to_the_model() -> None:
@@ -159,3 +159,23 @@ def test_the_port_of_a_compose_file_comes_along_and_its_mounts_lead_to_the_model
     answers, left = answers_around(made, command)
     assert answers["port"] == 9000
     assert any("~/models:/m" in item.name for item in left)
+
+
+async def test_the_flags_table_cuts_no_value_without_a_mark(tmp_path: Path) -> None:
+    app = app_on("native-t4", tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await at(app, pilot, "flags")
+        await pilot.press("pagedown", "pagedown", "pagedown")
+        await ready(app, pilot)
+        rows = screen_text(app).splitlines()
+        assert any("--host " in row and "127.0.0.1 " in row for row in rows)
+        assert any("--served-model-name " in row and "…" in row for row in rows)
+        assert any("--port " in row and "8000" in row for row in rows)
+
+
+async def test_what_could_not_be_read_has_no_mark_of_success(tmp_path: Path) -> None:
+    app = app_on("wsl2-interop-off-custom-root", tmp_path)
+    async with app.run_test(size=(80, 80)) as pilot:
+        await ready(app, pilot)
+        (row,) = [row for row in screen_text(app).splitlines() if "Windows " in row and "unknown" in row]
+        assert "– Windows" in row

@@ -211,7 +211,7 @@ def _patient(entry: Sized, chosen: str, start_s: int) -> Sized:
     wait_s = start_s + (READY_S if chosen in OVER_NODES or entry.layout.nodes > 1 else 0)
     if chosen == THIS or wait_s <= READY_S or plan.release is None or READY_VARIABLE not in plan.release.env or READY_VARIABLE in plan.env:
         return entry
-    reason = _("vLLM itself gives up after {n} s; so long the nodes and the model may take").format(n=READY_S)
+    reason = _("vLLM itself gives up after {n} s; loading the model may take this long here").format(n=READY_S)
     added = {READY_VARIABLE: str(wait_s)}
     decision = Decision("env." + READY_VARIABLE, str(wait_s), reason, "detected")
     return replace(entry, plan=replace(plan, env={**plan.env, **added}, container_env={**plan.container_env, **added}, decisions=(*plan.decisions, decision)))

@@ -105,7 +105,7 @@ PROBES: tuple[Probe, ...] = (
         windows_host.probe,
         summaries.windows_line,
         lambda host, why: windows_host.nothing(why),
-        found=_is_there,
+        found=lambda facts: facts is not None and facts.memory_bytes.known,
     ),
     Probe("disks", N_("Disks and mounts"), disks.probe, summaries.disks_line, disks.without_usage),
     Probe(

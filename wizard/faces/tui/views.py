@@ -187,7 +187,7 @@ class MachineView(StepView):
 
     def below(self) -> Iterator[Widget]:
         with Horizontal(classes="row block", id="failed-row"):
-            yield PushButton(_("A start that failed: paste or open its log"), id="diagnose")
+            yield PushButton(_("A start that failed: open its log"), id="diagnose")
 
     def on_mount(self) -> None:
         self.query_one("#problems").display = False
@@ -779,15 +779,19 @@ def flag_drawer(row: FlagRow, width: int, view: Widget) -> Any:
     def draw(room: int, cursor: bool, chosen: bool) -> list[Content]:
         glyphs = glyphs_of(view)
         value = row.value if row.value is not None else row.default
-        value_width = 14
+        left = room - 4 - 4  # without the mark, the gap, and the mark of rows out of sight
+        value_width = min(14, max(10, left - width))
+        name_width = max(12, min(width, left - value_width))
         mark = glyphs.cursor if cursor else " "
         parts: list[Part] = [
             (mark + " ", ACCENT),
-            (pad(row.flag, width, glyphs.ellipsis), f"bold {ACCENT}" if cursor else BOLD if row.value is not None else TEXT),
+            (pad(row.flag, name_width, glyphs.ellipsis), f"bold {ACCENT}" if cursor else BOLD if row.value is not None else TEXT),
             ("  " + pad(value, value_width, glyphs.ellipsis), OK if row.value is not None else DIM),
         ]
-        used = 4 + width + value_width
-        parts.append(("  " + clip(row.meaning, max(0, room - used - 4), glyphs.ellipsis), DIM))
+        # A few letters of a meaning tell nothing; that of the row under the cursor stands whole below.
+        meant = left - name_width - value_width - 2
+        if meant >= 12:
+            parts.append(("  " + clip(row.meaning, meant, glyphs.ellipsis), DIM))
         return [content(parts).truncate(room)]
 
     return draw
