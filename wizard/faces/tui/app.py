@@ -118,7 +118,7 @@ class WizardApp(App[None]):
         self.over = threading.Event()
         self.last_key_s = 0.0  # when a key was last pressed, or the mouse moved; time.monotonic()
         self._prepare, self._more = prepare, more
-        self._pasted_first = ""
+        self._pasted_first, self._walk_there = "", False
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.InputEvent):
@@ -210,12 +210,13 @@ class WizardApp(App[None]):
 
     def on_paste(self, event: events.Paste) -> None:
         """Pasted before there is a walk: it is read once there is."""
-        if self.wizard is None:
+        if not self._walk_there:
             self._pasted_first += event.text
 
     async def _walk_begins(self, kind: type[Wizard], start: Start) -> None:
         self.wizard = kind(self, start, **self._more)
         await self.push_screen(self.wizard.walk_screen)
+        self._walk_there = True
         if self._pasted_first:
             from wizard.faces.tui.text import with_newlines
 
