@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from wizard.diagnose import network
 from wizard.diagnose.engine import Fix, Match, fixes_of
 from wizard.diagnose.run_facts import NAMES
 from wizard.i18n import N_, _
@@ -599,4 +600,5 @@ CHECKS: dict[str, Callable[[Match], bool]] = {
     "arguments_value": arguments_value,
     "launch_script": launch_script,
     "wslconfig_in_force": wslconfig_in_force,
+    **network.CHECKS,
 }

@@ -73,10 +73,10 @@ EXC, CODE, DETAIL, ERROR, WARNING, TOOL, PLAIN, PROSE, INFO = (
     "exception", "code", "detail", "error", "warning", "tool", "plain", "prose", "info",
 )  # fmt: skip
 _TOOL = Lazy(
-    r"\bNCCL WARN\b|\[[EF]\d* ?[^\]]*ProcessGroupNCCL|ProcessGroupNCCL's watchdog|Watchdog caught|Heartbeat monitor|(?i:\b(?:fatal )?error\s?:)|\bfatal\s*:|^wsl: |^docker: |dxgk|^(?:\S+: line \d+:\s+\d+ )?Killed\b|Killed process|^Terminated\b"
+    r"\bNCCL WARN\b|\[[EF]\d* ?[^\]]*ProcessGroupNCCL|ProcessGroupNCCL's watchdog|Watchdog caught|Heartbeat monitor|(?i:\b(?:fatal )?error\s?:)|\bfatal\s*:|^wsl: |^docker: |^(?:Error response from daemon: |Could not fetch URL |Caused by: |├─▶|╰─▶)|dxgk|^(?:\S+: line \d+:\s+\d+ )?Killed\b|Killed process|^Terminated\b"
     r"|^curl: |^ninja: |/ld: |ptxas|[Ss]egmentation fault|Segfault|Fatal Python|core dumped|^(?:\./|/usr/bin/|/bin/|env: |bash: )"
     r"|cannot open shared object|ioctl|No such file or directory|Permission denied|^! |^\S+ \| ERROR|terminate called|CMake Error|LLVM ERROR|libc\+\+abi",
-    ("NCCL", "Watchdog", "Heartbeat", "rror", "fatal", "wsl: ", "docker: ", "dxgk", "Killed", "Terminated", "curl: ", "ninja: ", "/ld: ", "ptxas", "egmentation", "Segfault", "Fatal", "core dumped",
+    ("NCCL", "Watchdog", "Heartbeat", "rror", "fatal", "wsl: ", "docker: ", "from daemon: ", "fetch URL ", "Caused by: ", "─▶", "dxgk", "Killed", "Terminated", "curl: ", "ninja: ", "/ld: ", "ptxas", "egmentation", "Segfault", "Fatal", "core dumped",
      "/bin/", "./", "env: ", "bash: ", "cannot open", "ioctl", "No such file", "Permission", "! ", "terminate called", "libc++abi"),
 )
 
@@ -393,7 +393,7 @@ def is_running_text(event: Event) -> bool:
     if told or event.level or event.proc or (event.has_traceback and not event.apart):
         return False
     head, colon, _rest = event.text.partition(": ")
-    if colon and head.isascii() and " " not in head:
+    if colon and head.isascii() and (" " not in head or head == "Error response from daemon"):
         return False  # "launch.sh: ...", "docker: ..."
     if sum(1 for c in event.text if "\u3040" <= c <= "\u9fff" or "\uac00" <= c <= "\ud7af") >= _WIDE_CHARS:
         return True
