@@ -283,15 +283,20 @@ def _objections_here(version: str, here: Needs, _texts_in: str) -> tuple[Objecti
     return (Objection(True, why, "compute_capability"),)
 
 
-@lru_cache(maxsize=4096)
 def unserved(needs: Needs) -> bool:
     """Whether no release serves this model here, though some would serve another one."""
-    here = _here(needs)
-    architecture = needs.architecture
-    if not architecture or releases.first_with_architecture(architecture) is None:
+    return _unserved(_here(needs), needs.architecture)
+
+
+@lru_cache(maxsize=1024)
+def _unserved(here: Needs, architecture: str | None) -> bool:
+    first = releases.first_with_architecture(architecture) if architecture else None
+    if first is None:
         return False
     others = False
     for version in reversed(releases.versions()):
+        if others and _key(version) < _key(first):
+            break  # none of the older ones has it: reading them all takes a while
         if _objections_here(version, here, language()):
             continue
         known = releases.load(version).architectures
