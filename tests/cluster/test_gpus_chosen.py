@@ -159,3 +159,22 @@ def test_nodes_keep_it_too(run_on: str, gpus: tuple[str, ...], records: Path, tm
     assert '"gpus"' in text.partition("]")[0]
     alone = cluster_of(machines.answers_text(rows(records, 2)), tmp_path, model=SMALL, run_on="nodes-native")
     assert "gpus" not in next(s.content.decode() for s in cluster_files(alone) if s.path == "answers.toml").replace("gpu_memory", "")
+
+
+@pytest.mark.parametrize(("machine", "model", "each"), [(FOUR, "/data/models/Qwen3.5-122B-A10B", 2), (FOUR, SMALL, 1), (TWO, "Qwen/Qwen3-32B-AWQ", 1), (TWO, "Qwen/Qwen3.8-27B-FP8", 2)])
+@pytest.mark.parametrize("replicas", [None, 1, 2, 3])
+def test_servers_need_not_divide_the_chosen_gpus(machine: str, model: str, each: int, replicas: int | None) -> None:
+    """What a server takes follows from the model: a GPU more may lie idle, but never makes the model too large."""
+    count = len(session_of(machine).machine.gpu.gpus)
+    for n in range(each, count + 1):
+        answers = {"model": model, "gpus": tuple(str(g) for g in range(count))[-n:]}
+        made = planned(machine, "replicas", **answers, **({"replicas": str(replicas)} if replicas else {}))
+        way = way_of(made, "replicas")
+        assert "does_not_fit" not in [b.code for b in made.blockers], (n, made.blockers)
+        room = n // each
+        if replicas is None and room > 1:
+            assert (way.possible, way.copies, made.layout.tensor) == (True, room, each)
+        elif replicas is not None and replicas <= room:
+            assert (way.possible, way.copies, made.layout.tensor) == (True, replicas, each)
+        elif not way.possible and each > 1:
+            assert f"one server takes {each} of them, so there is room for {room} server" in way.reason

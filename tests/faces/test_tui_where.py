@@ -41,3 +41,20 @@ async def test_help_names_what_the_wizard_would_take_as_the_step_does(tmp_path: 
         told = field_help(field, app.walk).plain
         assert "The wizard would take\n  This machine\n" in told
         assert "Value\n  Several servers here\n" in told
+
+
+async def test_a_model_that_no_release_serves_is_told_of_on_every_step(tmp_path: Path) -> None:
+    app = app_on("native-v100", tmp_path / "out", Answers(user={"model": "google/gemma-4-12B-it-qat-w4a16-ct"}))
+    async with app.run_test(size=(120, 50)) as pilot:
+        await at(app, pilot, "model")
+        assert "GPU memory is not known" not in said(app)
+        assert "no vLLM release serves this model on this machine." in said(app)
+        app.walk_screen.go_to("runtime")
+        await ready(app, pilot)
+        await until(pilot, lambda: "Choose another model on the step “Model”." in said(app))
+        assert "0.33.0" in said(app)
+        app.walk_screen.go_to("review")
+        await ready(app, pilot)
+        await until(pilot, lambda: "Choose another model on the step “Model”." in said(app))
+        await pilot.press("w")
+        await until(pilot, lambda: "Other models, which run here and fit." in said(app))

@@ -136,9 +136,14 @@ def traffic_per_token(info: ModelInfo, layout: Layout) -> int:
 # -- which layouts there are ----------------------------------------------------------------------------------------
 
 
+def sizes(info: ModelInfo, gpus: int, *, expert_parallel: bool = False) -> list[int]:
+    """Tensor parallel sizes that divide the model, of ``gpus`` GPUs at most, smallest first."""
+    return [n for n in range(1, gpus + 1) if tp_problem(info, n, expert_parallel=expert_parallel) is None]
+
+
 def splits(info: ModelInfo, gpus: int, *, expert_parallel: bool = False) -> list[int]:
     """Tensor parallel sizes that divide the model and a node's GPUs evenly, smallest first."""
-    return [n for n in range(1, gpus + 1) if gpus % n == 0 and tp_problem(info, n, expert_parallel=expert_parallel) is None]
+    return [n for n in sizes(info, gpus, expert_parallel=expert_parallel) if gpus % n == 0]
 
 
 def layouts(info: ModelInfo, request: FitRequest, nodes: int, gpus: int) -> Iterator[Layout]:

@@ -410,9 +410,8 @@ def _too_many(shape: _Shape, shared: Sized) -> tuple[Sized, str]:
 def _smallest(shape: _Shape, most: int) -> Sized | None:
     """The plan on as few GPUs as hold the model, ``most`` at most; None where that many do not."""
     assert shape.one.model is not None
-    for tensor in layouts.splits(shape.one.model, shape.gpus):
-        if tensor > most:
-            break
+    # They need not divide the machine's GPUs evenly: one that is left over lies idle, as beside a single server.
+    for tensor in layouts.sizes(shape.one.model, most):
         session = layouts.session_for(shape.session, shape.session.machine, shape.smallest_first[:tensor])
         entry = layouts.sized(session, Layout(1, tensor, tensor), _("as few GPUs as hold it, so that each server has its own"))
         if entry.fits:

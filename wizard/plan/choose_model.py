@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wizard import releases
@@ -143,6 +143,8 @@ def _judge(
     fits, length, offload = False, 0, 0
     if not against:
         against = unsupported(info, needs)
+    if not against and rt.unserved(replace(needs, architecture=info.architecture)):
+        against = _("no vLLM release runs it here")
     if not against:
         fits, length, result = quick(info, bed, default_intent(info))
         helped = with_help(info, bed, default_intent(info)) if not fits and found is not None else None

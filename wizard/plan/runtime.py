@@ -16,7 +16,7 @@ from wizard.plan.draft import Draft
 from wizard.plan_types import Choice
 from wizard.releases.images import image_variants
 from wizard.releases.types import ImageInfo, KnownFault, Release
-from wizard.steps import IMAGE_NAME
+from wizard.steps import IMAGE_NAME, MODEL
 
 OFFERED = 12  # how many releases the choice lists, besides the one in force
 
@@ -259,16 +259,82 @@ def _objections(version: str, needs: Needs, _texts_in: str) -> tuple[Objection, 
                 "recipe_minimum",
             )
         )
-    image, against = image_and_objection(release, needs)
-    if against is not None:
-        out.append(against)
-    if image is not None and needs.device == "nvidia" and needs.capability:
-        runs, why = releases.runs_on(image, needs.capability)
-        if not runs:
-            out.append(Objection(True, why, "compute_capability"))
+    out += _objections_here(version, _here(needs), language())
     for fault in releases.known_faults(version, set(needs.conditions)):
         out.append(Objection(False, fault.title, "avoid:" + fault.id if fault.avoid else "fault:" + fault.id))
     return tuple(out)
+
+
+def _here(needs: Needs) -> Needs:
+    """What of ``needs`` is the machine's, and the same for every model."""
+    return replace(needs, architecture=None, min_release=None, conditions=frozenset())
+
+
+@lru_cache(maxsize=1024)
+def _objections_here(version: str, here: Needs, _texts_in: str) -> tuple[Objection, ...]:
+    """What of the machine speaks against ``version``, whatever the model. It cannot work with any of it."""
+    image, against = image_and_objection(releases.load(version), here)
+    if image is None or here.device != "nvidia" or not here.capability:
+        return (against,) if against is not None else ()
+    runs, why = releases.runs_on(image, here.capability)
+    if runs:
+        return (against,) if against is not None else ()
+    # A newer driver would not bring the kernels, so that is not asked for.
+    return (Objection(True, why, "compute_capability"),)
+
+
+def unserved(needs: Needs) -> bool:
+    """Whether no release serves this model here, though some would serve another one."""
+    return _unserved(_here(needs), needs.architecture)
+
+
+@lru_cache(maxsize=1024)
+def _unserved(here: Needs, architecture: str | None) -> bool:
+    first = releases.first_with_architecture(architecture) if architecture else None
+    if first is None:
+        return False
+    others = False
+    for version in reversed(releases.versions()):
+        if others and _key(version) < _key(first):
+            break  # none of the older ones has it: reading them all takes a while
+        if _objections_here(version, here, language()):
+            continue
+        known = releases.load(version).architectures
+        if not known or architecture in known:
+            return False
+        others = True
+    return others
+
+
+def _why_unserved(versions: list[str], needs: Needs, otherwise: str) -> str:
+    """What stands between the model and the releases that have it; ``otherwise``: where that cannot be told."""
+    against: list[Objection] = []
+    for version in versions:
+        found = [o for o in objections(version, needs) if o.hard]
+        if not any(o.code.startswith("architecture_") for o in found):
+            against += found
+    # Newest first; of all of them, a newer driver is the only one that can be had.
+    best = next((o for o in against if o.code == "driver_too_old"), None) or next(iter(against), None)
+    if best is None:
+        return otherwise
+    first = releases.first_with_architecture(needs.architecture) if needs.architecture else None
+    if best.code == "compute_capability" and first is not None:
+        told = _("{architecture} is served from vLLM {first} on, and no release from there on has kernels for this GPU").format(architecture=needs.architecture, first=first)
+        return sentences(sentence(told), sentence(best.text))
+    return sentence(best.text)
+
+
+def _way_on(draft: Draft, needs: Needs) -> str:
+    """What to do about a model that no release serves: run it in the other way, or take another model."""
+    other = "local" if needs.runtime == "docker" else "docker"
+    objection = local_objection if other == "local" else docker_objection
+    told = []
+    if objection(draft.machine, needs.device) is None and _propose(list(reversed(releases.versions())), replace(needs, runtime=other))[0] is not None:
+        label = _("Local environment") if other == "local" else _("Docker image")
+        told.append(_("“{other}” on the step “vLLM version” can run it.").format(other=label))
+    if unserved(needs):
+        told.append(_("Choose another model on the step “{step}”.").format(step=_(MODEL.title)))
+    return sentences(*told) if told else ""
 
 
 def image_and_objection(release: Release, needs: Needs) -> tuple[ImageInfo | None, Objection | None]:
@@ -316,9 +382,12 @@ def choose_release(draft: Draft, needs: Needs) -> tuple[Release | None, tuple[Kn
                 inside.version,
                 _("it is installed already ({python})").format(python=existing.python),
             )
+    serves = proposed is not None
     if proposed is None:
-        draft.block("no_release", _("No vLLM release serves this model on this machine."), reason)
+        why = _why_unserved(versions, needs, reason)
+        draft.block("no_release", _("No vLLM release serves this model on this machine."), sentences(*(text for text in (why, _way_on(draft, needs)) if text)))
         if given is None:
+            draft.choices["release"] = _release_choices(versions, needs, None, versions[0])
             return None, ()
         proposed = versions[0]
     pinned: Release | None = None
@@ -358,7 +427,7 @@ def choose_release(draft: Draft, needs: Needs) -> tuple[Release | None, tuple[Kn
     else:
         draft.settle("release", proposed, reason, "detected")
         release = releases.load(proposed)
-    draft.choices["release"] = _release_choices(versions, needs, proposed, release.version)
+    draft.choices["release"] = _release_choices(versions, needs, proposed if serves else None, release.version)
     for objection in objections(release.version, needs):
         if objection.hard:
             draft.block(
@@ -418,13 +487,13 @@ def cures(version: str, needs: Needs) -> list[str]:
     return out
 
 
-def _release_choices(versions: list[str], needs: Needs, proposed: str, current: str) -> tuple[Choice, ...]:
+def _release_choices(versions: list[str], needs: Needs, proposed: str | None, current: str) -> tuple[Choice, ...]:
     shown: list[str] = []
     for version in versions:
         minor = _key(version)[:2]
         if version in (proposed, current) or all(_key(v)[:2] != minor for v in shown):
             shown.append(version)
-        if len(shown) >= OFFERED and proposed in shown and current in shown:
+        if len(shown) >= OFFERED and proposed in (None, *shown) and current in shown:
             break
     out = []
     for version in sorted(set(shown) | {current}, key=_key, reverse=True):

@@ -140,6 +140,9 @@ class Field(Widget):
         else:
             decision = plan.decision(self.question.key)
             self.note = decision.reason if decision is not None else ""
+            if self.question.key == "release" and decision is None:
+                # None can be taken: why, and what to do, stands under the list.
+                self.note = next((sentences(sentence(b.title), b.detail) for b in plan.blockers if b.code == "no_release"), "")
             if self.question.key == "release" and decision is not None and decision.chosen:
                 # Its row has room for the beginning alone of what is known of it.
                 note = next((c.note for c in choices_of(self.question, plan) if c.value == str(decision.value)), "")

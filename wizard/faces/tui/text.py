@@ -261,6 +261,8 @@ def memory_bar(plan: Plan, glyphs: Glyphs, width: int) -> Content:
 def _why_no_fit(plan: Plan) -> str:
     if plan.model is None:
         return _("no model is chosen.")
+    if any(b.code == "no_release" for b in plan.blockers):
+        return _("no vLLM release serves this model on this machine.")
     if plan.model.weight_bytes is None:
         return _("the size of this model is not known.")
     return _("this machine's GPU memory is not known.")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from wizard.errors import WizardError
 from wizard.faces.tui.text import DIM, TEXT, content
-from wizard.i18n import _, clause
+from wizard.fit_types import WayOut
+from wizard.i18n import _, clause, labelled
 from wizard.session import Layer
 from wizard.steps import set_answer
 
@@ -15,23 +16,32 @@ if TYPE_CHECKING:
 
     from wizard.faces.tui.screen import WalkScreen
     from wizard.faces.tui.walk import Walk
-    from wizard.fit_types import WayOut
     from wizard.plan_types import Plan
     from wizard.session import Session
 
 BLOCKER = "does_not_fit"
+UNSERVED = "no_release"  # other models are all that helps
 MOST = 6  # that are offered
 GO_ON = "on"
 
 
 def blocked(plan: Plan | None) -> bool:
-    """Whether it is the model's size that stands in the way."""
-    return plan is not None and any(b.code == BLOCKER for b in plan.blockers)
+    """Whether it is the model that stands in the way: its size, or that no release serves it."""
+    return plan is not None and any(b.code in (BLOCKER, UNSERVED) for b in plan.blockers)
+
+
+def unserved(plan: Plan) -> bool:
+    return any(b.code == UNSERVED for b in plan.blockers)
 
 
 def ways_of(plan: Plan | None) -> list[WayOut]:
     """Those that are answers, and no new hardware."""
-    if plan is None or plan.fit is None or not blocked(plan):
+    if plan is None or not blocked(plan):
+        return []
+    if unserved(plan):
+        others = (c for c in plan.choices.get("model", ()) if not c.against and not c.disabled and c.value != plan.value("model"))
+        return [WayOut("model", labelled(c.label, c.note) if c.note else c.label, {"model": c.value}) for c in others][:MOST]
+    if plan.fit is None:
         return []
     return [way for way in plan.fit.ways_out if way.changes][:MOST]
 
@@ -79,7 +89,9 @@ def _ask(screen: WalkScreen, ways: list[WayOut], go_on: Callable[[], None] | Non
     options = [(str(n), way.text, "") for n, way in enumerate(ways)]
     if go_on is not None:
         options.append((GO_ON, _("Go on as it is"), _("nothing can be written in the end, unless something else makes room")))
-    why = _("What would make it fit. What you take becomes an answer of yours; Ctrl+R on its field takes it back.")
+    plan = screen.walk.plan
+    other = plan is not None and unserved(plan)
+    why = _("Other models, which run here and fit.") if other else _("What would make it fit. What you take becomes an answer of yours; Ctrl+R on its field takes it back.")
     none = _("Nothing that could be answered makes it fit here: take another model.")
     told = content([((why if ways else none) + "\n", TEXT if not ways else DIM)])
 
@@ -89,7 +101,7 @@ def _ask(screen: WalkScreen, ways: list[WayOut], go_on: Callable[[], None] | Non
         elif key is not None:
             take(screen, ways[int(key)])
 
-    title = next((clause(b.title) for b in screen.walk.plan.blockers if b.code == BLOCKER), "") if screen.walk.plan is not None else ""
+    title = next((clause(b.title) for b in plan.blockers if b.code in (BLOCKER, UNSERVED)), "") if plan is not None else ""
     screen.app.push_screen(Choose(title, told, options), chosen)
 
 
