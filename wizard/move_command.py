@@ -158,7 +158,7 @@ def _move(args: argparse.Namespace) -> int:
             print(_("Stopped. What is proven is kept: the same command goes on from there."))
         return INTERRUPTED if signal.SIGINT in caught else 1
     if not args.json:
-        print(_finished(plan, result))
+        print(_finished(plan, result, deletes=args.delete_source and (args.yes or not _asks())))
     if not plan.simulated:
         _switch(args, plan)
     return _maybe_delete(args, plan)
@@ -379,7 +379,7 @@ def describe(plan: MovePlan) -> str:
     return "\n".join(lines)
 
 
-def _finished(plan: MovePlan, result: MoveResult) -> str:
+def _finished(plan: MovePlan, result: MoveResult, *, deletes: bool = False) -> str:
     from wizard.models.move import moved_paths
 
     if plan.simulated:
@@ -404,7 +404,8 @@ def _finished(plan: MovePlan, result: MoveResult) -> str:
         lines.append("  " + _("(this file system gave no way past the page cache to read it back)"))
     lines += ["  " + _("warning: {text}").format(text=w) for w in result.warnings]
     lines += [f"  {_shown(old)} -> {_shown(new)}" for old, new in list(moved_paths(plan).items())[:6]]
-    lines.append(_("The source is still there: {src}").format(src=_shown(plan.src)))
+    if not deletes:
+        lines.append(_("The source is still there: {src}").format(src=_shown(plan.src)))
     return "\n".join(lines)
 
 

@@ -246,6 +246,15 @@ def test_what_no_answer_can_say_is_no_repair(made, host):
     fixes = [Fix("install a driver", commands=["sudo apt install nvidia-driver"]), Fix("edit", files=[{"path": ".wslconfig", "key": "memory"}])]
     assert repair.candidates(finding("driver_too_old_for_cuda", *fixes), folder.session, folder.plan, host) == []
     # A flag that the release does not have is not tried at all.
+    # What holds a word in the place of a value is advice; to work offline the model must be here.
+    words = [Fix("p", env={"HTTPS_PROXY": "http://PROXY:PORT"}), Fix("m", env={"HF_ENDPOINT": "https://YOUR-MIRROR"})]
+    assert repair.candidates(finding("x", *words), folder.session, folder.plan, host) == []
+    offline = finding("x", Fix("o", env={"HF_HUB_OFFLINE": "1"}))
+    assert folder.plan.model is not None
+    assert bool(repair.candidates(offline, folder.session, folder.plan, host)) is folder.plan.model.is_local
+    away = replace(folder.plan, model=replace(folder.plan.model, source="a/M", repo_id="a/M", is_local=False))
+    assert not away.model.is_local
+    assert repair.candidates(offline, folder.session, away, host) == []
     assert repair.candidates(finding("x", Fix("s", flags={"--no-such-flag": "1"})), folder.session, folder.plan, host) == []
 
 

@@ -17,7 +17,7 @@ from wizard.regular_file import require_regular
 from wizard.releases.types import ArgProblem, Release
 
 from . import compose, config_file, extract, loose, rewrite
-from .container import model_mount, no_model_folder
+from .container import model_mount, no_model_folder, no_shell
 from .judge import Verdict, judge
 from .lexer import Word
 
@@ -281,7 +281,9 @@ def _judged(command: extract.Command, release: Release, place: Place | None) -> 
     if starts is not None and starts.version != release.version:
         told = _("this image starts vLLM {starts}, whatever is said of {version} here: for {version}, give it another tag")
         verdict.problems.append(ArgProblem(str(command.image), "ok", told.format(starts=starts.version, version=release.version)))
-    unseen = no_model_folder(command, verdict.model)
+    shell = no_shell(command, verdict.model)
+    verdict.problems += [shell] if shell is not None else []
+    unseen = no_model_folder(command, verdict.model) if shell is None else None
     if unseen is not None:
         verdict.problems.append(unseen)
         if place is not None and unseen.replacement and place.host.exists(unseen.flag):
@@ -432,7 +434,10 @@ def _check_env(text: str, name: str, asked: str | None, place: Place | None) -> 
         verdict.problems = [p for p in verdict.problems if not (p.kind == "conflict" and p.flag in env)]
     report.problems = [p for v in report.verdicts for p in v.problems]
     report.original = text
-    report.repaired = rewrite.rewrite_env_file(text, report.verdicts[0].env_removed)
+    # Only what no release reads any more and nothing takes over is taken out: any other value would be lost with its
+    # line, and a name that vLLM never had may be one that a Compose file puts in.
+    idle = {p.flag for p in report.problems if p.kind == "removed" and not p.replacement}
+    report.repaired = rewrite.rewrite_env_file(text, [n for n in report.verdicts[0].env_removed if n in idle])
     return report
 
 

@@ -303,7 +303,7 @@ def _memory(data: Any, service: Any, key: str, text: str, command: Command) -> I
 def _lifetime(data: Any, service: Any, key: str, text: str, command: Command) -> Iterator[ArgProblem]:
     at = f"services.{key}"
     if service.get("restart") in ("always", True):
-        yield _fault(f"{at}.restart", "conflict", _("restart: always starts a failing server again and again without end"), "restart: unless-stopped")
+        yield _fault(f"{at}.restart", "conflict", _("restart: always starts a failing server again and again without end; this gives up after three times"), "restart: on-failure:3")
     health = service.get("healthcheck")
     if isinstance(health, Mapping):
         for name in ("interval", "timeout", "start_period", "start_interval"):

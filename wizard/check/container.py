@@ -108,6 +108,14 @@ def no_model_folder(command: Command, model: str | None) -> ArgProblem | None:
     return ArgProblem(model, "conflict", told, replacement=" ".join(model_mount(model)) if command.kind == "docker" else None, accepted=True, doubtful=True)
 
 
+def no_shell(command: Command, model: str | None) -> ArgProblem | None:
+    """That a shell is asked of an image that starts vLLM itself: it takes the shell's name for a model."""
+    if command.kind not in ("docker", "compose") or command.entry != "image" or model not in ("bash", "sh", "/bin/bash", "/bin/sh"):
+        return None
+    told = _("the image starts vLLM itself and takes {word} for the name of a model; for a shell write --entrypoint {word} before the image")
+    return ArgProblem(model, "bad_value", told.format(word=model), accepted=True, stops=True)
+
+
 def _within(path: str, folder: str) -> bool:
     folder = folder.rstrip("/")
     return path == folder or path.startswith(folder + "/")

@@ -417,6 +417,11 @@ def _docker(words: list[Word], env: dict[str, str]) -> Command | None:
     return command
 
 
+def starts_vllm(image: str | None) -> bool:
+    """Whether an image's own entrypoint is known to be vLLM's: those that vLLM itself publishes, also from a mirror."""
+    return image is None or (image or "").partition("@")[0].rsplit("/", 1)[-1].startswith("vllm-openai")
+
+
 def strip_entrypoint(command: Command, own_entrypoint: bool = False) -> Command:
     """Take ``vllm serve`` off what is given to an image: with the image's own entrypoint it stands there twice."""
     texts = [w.text for w in command.words[:4]]
@@ -428,8 +433,9 @@ def strip_entrypoint(command: Command, own_entrypoint: bool = False) -> Command:
     elif len(texts) > 2 and texts[1:2] == ["-m"] and texts[2] in _API_SERVER:
         count = 3
     if count:
-        if own_entrypoint:
-            command.entry = "serve"
+        if own_entrypoint or not starts_vllm(command.image):
+            command.entry = "api_server" if count == 3 else "serve"
+            command.facts["head"] = texts[:count]  # they stay before what is repaired
         else:
             command.repeated = command.words[:count]
         command.words = command.words[count:]

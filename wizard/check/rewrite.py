@@ -32,11 +32,11 @@ def one_line(verdict: Verdict) -> str:
     command = verdict.command
     if command.docker:
         head = [quote(w) for w in _docker_words(verdict)]
-        model_by_flag = verdict.release.image.serves_with_model_flag and command.entry == "image"
+        model_by_flag = command.entry == "api_server" or (verdict.release.image.serves_with_model_flag and command.entry == "image")
         argv = verdict.argv
         if model_by_flag and verdict.model is not None and argv[:1] == [verdict.model]:
             argv = ["--model", *argv]
-        return " ".join([*head, *(_shown(command, w) for w in argv)])
+        return " ".join([*head, *(quote(w) for w in command.facts.get("head", ())), *(_shown(command, w) for w in argv)])
     if command.kind == "env":  # it holds no command, and may hold options of one
         return " ".join(quote(w) for w in verdict.argv)
     env = [f"{k}={quote(v)}" for k, v in verdict.env.items() if command.kind != "compose" or k.startswith("VLLM_")]
@@ -336,9 +336,10 @@ def compose_words(verdict: Verdict) -> list[str]:
     command = verdict.command
     if command.entry in ("serve", "api_server") and command.facts.get("entrypoint"):
         return argv
-    if verdict.release.image.serves_with_model_flag and verdict.model is not None and argv[:1] == [verdict.model]:
+    by_flag = command.entry == "api_server" or (command.entry == "image" and verdict.release.image.serves_with_model_flag)
+    if by_flag and verdict.model is not None and argv[:1] == [verdict.model]:
         argv = ["--model", *argv]
-    return [_restore(command, word) for word in argv]
+    return [*command.facts.get("head", ()), *(_restore(command, word) for word in argv)]
 
 
 def _restore(command: Command, word: str) -> str:
@@ -402,7 +403,7 @@ def _set_keys(service: Any, own: Sequence[ArgProblem], key: str) -> None:
         elif path == "ipc":
             service["ipc"] = "host"
         elif path == "restart":
-            service["restart"] = "unless-stopped"
+            service["restart"] = "on-failure:3"
         elif path == "runtime":
             service.pop("runtime", None)
         elif path == "deploy" or (path == "gpus" and problem.kind == "bad_value"):

@@ -97,12 +97,24 @@ def candidates(finding: Finding, session: Session, plan: Plan, host: Host) -> li
     out += _special(finding, session, plan, host)
     for fix in finding.fixes:
         changed = _answers_of(fix, plan)
-        if changed:
+        if changed and _can_be_said_here(changed, plan):
             out.append((fix.summary, changed))
     # Files that were edited by hand, or made by another version: the plan's own are a way out as well.
     if finding.cause in _SCRIPT_CAUSES:
         out.append((_("Write the start script anew, without what vLLM refuses."), {}))
     return out
+
+
+# What stands in a fix where only the user knows the value, as http://PROXY:PORT.
+_STAND_IN = re.compile(r"(?<![A-Za-z0-9_])(?:YOUR-[A-Z]+|PROXY|PORT|HOST|MODEL_FOLDER|REPOSITORY)(?![A-Za-z0-9_])")
+
+
+def _can_be_said_here(changed: dict[str, Any], plan: Plan) -> bool:
+    """Whether a fix holds a value, and no word in the place of one; to work offline the model must be here."""
+    if any(_STAND_IN.search(str(value)) for value in changed.values()):
+        return False
+    offline = any(str(changed.get(f"env.{name}", "")) == "1" for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+    return not offline or (plan.model is not None and plan.model.is_local)
 
 
 def _answers_of(fix: Fix, plan: Plan) -> dict[str, Any]:
