@@ -17,6 +17,7 @@ from wizard.errors import BadInput
 from wizard.facts import Machine, SystemKind
 from wizard.i18n import _, listed, sentences
 from wizard.models.info import FoundModel, Issue, LoraAdapter, ModelInfo
+from wizard.starters import STARTERS, base_of
 
 if TYPE_CHECKING:
     from wizard.fit_store import Calibrations
@@ -392,9 +393,8 @@ def looks_like_command(text: str) -> bool:
             continue
         if match["start"]:
             return True
-        from wizard.check.begins import is_wrapped
-
-        if is_wrapped(part[match.end() :].split()[:1]) and _START.search(part, match.end()):
+        first = part[match.end() :].split(None, 1)[:1]
+        if first and base_of(first[0]) in STARTERS and _START.search(part, match.end()):
             return True
     return False
 

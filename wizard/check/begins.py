@@ -8,31 +8,20 @@ from typing import TYPE_CHECKING
 
 from wizard.errors import BadInput
 from wizard.i18n import _, sentences
+from wizard.starters import STARTERS, base_of
 
 if TYPE_CHECKING:
     import argparse
 
 CONTAINER_PROGRAMS = ("docker", "podman", "nerdctl")
 NAME_VALUE = re.compile(r"([A-Za-z_]\w*)=")
-# Programs that start the program named behind them and their own options.
-_WRAPPERS = frozenset((
-    "sudo", "doas", "env", "nohup", "time", "exec", "nice", "ionice", "numactl", "taskset", "timeout", "setsid", "stdbuf",
-    "chrt", "command", "export", "uv", "uvx", "poetry", "pipenv", "pixi", "conda", "mamba", "micromamba", "wsl", "systemd-run",
-    "srun", "mpirun", "torchrun", "screen", "tmux", "unbuffer", "proxychains", "proxychains4", "nsys", "ncu", "strace",
-    "bash", "sh", "zsh", "start", "cmd", "powershell", "pwsh",
-))  # fmt: skip
 _SUBCOMMANDS = ("chat", "complete", "bench", "collect-env", "run-batch", "launch")
-
-
-def base_of(word: str) -> str:
-    """The program's name in its path."""
-    return re.split(r"[/\\]", word)[-1].removesuffix(".exe")
 
 
 def program_at(words: Sequence[str]) -> int | None:
     """Where vLLM's program, a Python that runs a module of it, or a container's program stands; None: nowhere."""
     first = _past_variables(words)
-    if first < len(words) and base_of(words[first]) not in _WRAPPERS:
+    if first < len(words) and base_of(words[first]) not in STARTERS:
         return first if _is_program(words, first) else None
     return next((i for i in range(first, len(words)) if _is_program(words, i)), None)
 
@@ -40,7 +29,7 @@ def program_at(words: Sequence[str]) -> int | None:
 def is_wrapped(words: Sequence[str]) -> bool:
     """Whether the words begin with a program that starts another one."""
     first = _past_variables(words)
-    return first < len(words) and base_of(words[first]) in _WRAPPERS
+    return first < len(words) and base_of(words[first]) in STARTERS
 
 
 def begins_command(words: Sequence[str]) -> bool:

@@ -10,8 +10,9 @@ from typing import Any
 
 from wizard.errors import BadInput
 from wizard.i18n import _
+from wizard.starters import base_of
 
-from .begins import CONTAINER_PROGRAMS, NAME_VALUE, base_of, is_wrapped, program_at, refuse_other_subcommand
+from .begins import CONTAINER_PROGRAMS, NAME_VALUE, is_wrapped, program_at, refuse_other_subcommand
 from .lexer import Lexed, Slip, Word, lex, prompt_end, straighten
 from .variables import Assigned, assigned, expanded
 

@@ -29,9 +29,9 @@ from wizard.releases.parse import (
     unknown_flag,
 )
 from wizard.releases.types import ArgProblem, Option, Release
+from wizard.starters import base_of
 
 from . import container, history
-from .begins import base_of
 from .extract import Command
 
 if TYPE_CHECKING:
