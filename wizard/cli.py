@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from wizard.errors import BadInput
 from wizard.i18n import _
-from wizard.options import (
-    COMMANDS,
-    before_dashes,
-    build_parser,
-    overview,
-    parse_words,
-    split_words,
-    version_text,
-)
+from wizard.options import COMMANDS, before_dashes, overview, parse_words, split_words, version_text
 
 TYPE_CHECKING = False  # importing typing would cost --help a good part of its time
 if TYPE_CHECKING:
@@ -43,7 +35,7 @@ def run(words: Sequence[str]) -> int:
     if name == "check" and "--" not in rest:
         from wizard.check.begins import refuse_without_dashes
 
-        refuse_without_dashes(rest, build_parser(name))
+        refuse_without_dashes(rest)
     args = parse_words(name, rest)
     code: int = _runner(name)(args)
     return code

@@ -409,7 +409,7 @@ def holds_command(text: str) -> bool:
 _LONGEST_LINE = 20_000
 _PARTS = re.compile(r"&&|;")
 _STARTS = r"(?:\S*/)?(?:vllm\s+serve(?!\S)|docker\s+(?:container\s+)?run(?!\S)|(?:podman|nerdctl)\s+run(?!\S)|python[\d.]*\s+-m\s+vllm\b)"
-_COMMAND = re.compile(rf"\s*(?:[$#>]\s+)?(?:[A-Za-z_]\w*=\S*\s+)*(?P<start>(?:sudo\s+)?(?:[A-Za-z_]\w*=\S*\s+)*{_STARTS})?")
+_COMMAND = re.compile(rf"\s*(?:[$#>]\s+)?(?:[A-Za-z_]\w*=\S*\s+)*(?P<start>(?:sudo\s+(?:[A-Za-z_]\w*=\S*\s+)*)?{_STARTS})?")
 _START = re.compile(rf"(?<!\S)[\"']?{_STARTS}")
 _STARTING_FILE = re.compile(r"^(?:services|apiVersion)[ \t]*:", re.M)  # of Compose, of Kubernetes
 

@@ -26,23 +26,23 @@ def uv(url: str, why: str = DNS) -> str:
 INSTALLS = {
     "python": ("github.com", BEGIN + "error: Failed to download https://github.com/astral-sh/python-build-standalone/releases/download/20251010/cpython-3.12.tar.gz" + CAUSED.format(url="https://github.com/astral-sh/x", why=DNS)),
     "python, the other way round": ("github.com", BEGIN + "error: Request failed after 3 retries\n  Caused by: Failed to download https://github.com/astral-sh/python-build-standalone/releases/x.tar.gz\n  Caused by: operation timed out"),
-    "index": ("pypi.org", uv("https://pypi.org/simple/vllm/")),
-    "index alone": ("pypi.org", "error: Failed to fetch: `https://pypi.org/simple/vllm/`"),
+    "index": ("index.example", uv("https://index.example/simple/vllm/")),
+    "index alone": ("index.example", "error: Failed to fetch: `https://index.example/simple/vllm/`"),
     "wheels": ("wheels.vllm.ai", uv("https://wheels.vllm.ai/0.32.0/cu129/vllm/", "tcp connect error: Network is unreachable (os error 101)")),
     "torch": ("download.pytorch.org", BEGIN + "  × Failed to download `torch==2.9.0+cu129`\n  ├─▶ Failed to fetch:\n  │   `https://download.pytorch.org/whl/cu129/torch-2.9.0.whl`\n  ├─▶ Request failed after 3 retries\n  ╰─▶ operation timed out"),
     "torch in one line": ("download.pytorch.org", BEGIN + "  × Failed to download `torch==2.9.0+cu129`\n  ├─▶ Failed to fetch: `https://download.pytorch.org/whl/cu129/torch-2.9.0.whl`\n  ╰─▶ operation timed out"),
     "refused": ("mirror.example", uv("https://mirror.example/simple/vllm/", "tcp connect error: Connection refused (os error 111)")),
-    "proxy": ("pypi.org", uv("https://pypi.org/simple/vllm/", "tunnel error: proxy authorization required")),
-    "407": ("pypi.org", BEGIN + "error: Failed to fetch: `https://pypi.org/simple/vllm/`\n  Caused by: HTTP status client error (407 Proxy Authentication Required) for url (https://pypi.org/simple/vllm/)"),
-    "certificate": ("pypi.org", uv("https://pypi.org/simple/vllm/", "invalid peer certificate: UnknownIssuer")),
-    "a package of the Hub's": ("pypi.org", uv("https://pypi.org/simple/huggingface-hub/")),
+    "proxy": ("index.example", uv("https://index.example/simple/vllm/", "tunnel error: proxy authorization required")),
+    "407": ("index.example", BEGIN + "error: Failed to fetch: `https://index.example/simple/vllm/`\n  Caused by: HTTP status client error (407 Proxy Authentication Required) for url (https://index.example/simple/vllm/)"),
+    "certificate": ("index.example", uv("https://index.example/simple/vllm/", "invalid peer certificate: UnknownIssuer")),
+    "a package of the Hub's": ("index.example", uv("https://index.example/simple/huggingface-hub/")),
     "pip": ("?", BEGIN + PIP + PIP_END),
     "pip's index": ("mirror.example", BEGIN + "Looking in indexes: https://mirror.example/simple\n" + PIP + PIP_END),
-    "pip 25": ("pypi.org", PIP.replace("NewConnectionError('<", 'NameResolutionError("<').replace("object at 0x7f>", "(host='pypi.org', port=443)>").replace("Failed to establish a new connection:", "Failed to resolve 'pypi.org'") + PIP_END),
+    "pip 25": ("index.example", PIP.replace("NewConnectionError('<", 'NameResolutionError("<').replace("object at 0x7f>", "(host='index.example', port=443)>").replace("Failed to establish a new connection:", "Failed to resolve 'index.example'") + PIP_END),
     "pip's time": ("files.pythonhosted.org", traceback("", "pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool(host='files.pythonhosted.org', port=443): Read timed out.", ("/x/pip/_vendor/urllib3/response.py", "_error_catcher", "yield"))),
     "pip's file": ("files.pythonhosted.org", "ERROR: Could not install packages due to an OSError: HTTPSConnectionPool(host='files.pythonhosted.org', port=443): Max retries exceeded with url: /packages/ab/vllm.whl (Caused by ConnectTimeoutError('timed out'))"),
     "pip's proxy": ("?", PIP.replace("NewConnectionError", "ProxyError").replace("Failed to establish a new connection: [Errno -3] Temporary failure in name resolution", "OSError('Tunnel connection failed: 407 Proxy Authentication Required')") + PIP_END),
-    "pip's certificate": ("pypi.org", "Could not fetch URL https://pypi.org/simple/uv/: There was a problem confirming the ssl certificate: HTTPSConnectionPool(host='pypi.org', port=443): Max retries exceeded with url: /simple/uv/ (Caused by SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed')))  - skipping" + PIP_END),
+    "pip's certificate": ("index.example", "Could not fetch URL https://index.example/simple/uv/: There was a problem confirming the ssl certificate: HTTPSConnectionPool(host='index.example', port=443): Max retries exceeded with url: /simple/uv/ (Caused by SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed')))  - skipping" + PIP_END),
 }  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_an_environment_that_cannot_be_fetched_is_not_the_model(name: str) -> No
     assert "--runtime docker" in commands
     wanted = {"github.com": "UV_PYTHON_INSTALL_MIRROR", "wheels.vllm.ai": "", "download.pytorch.org": ""}.get(host, "PIP_INDEX_URL" if "pip" in name else "UV_DEFAULT_INDEX")
     assert wanted in commands
-    assert wanted or "INDEX" not in commands  # an index in place of pypi.org does not stand for these
+    assert wanted or "INDEX" not in commands  # an index in place of PyPI does not stand for these
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ _SUBCOMMANDS = ("chat", "complete", "bench", "collect-env", "run-batch", "launch
 
 def program_at(words: Sequence[str]) -> int | None:
     """Where vLLM's program, a Python that runs a module of it, or a container's program stands; None: nowhere."""
-    first = _past_variables(words)
+    first = past_variables(words)
     if first < len(words) and base_of(words[first]) not in STARTERS:
         return first if _is_program(words, first) else None
     return next((i for i in range(first, len(words)) if _is_program(words, i)), None)
@@ -28,7 +28,7 @@ def program_at(words: Sequence[str]) -> int | None:
 
 def is_wrapped(words: Sequence[str]) -> bool:
     """Whether the words begin with a program that starts another one."""
-    first = _past_variables(words)
+    first = past_variables(words)
     return first < len(words) and base_of(words[first]) in STARTERS
 
 
@@ -39,7 +39,8 @@ def begins_command(words: Sequence[str]) -> bool:
     return bool(NAME_VALUE.match(words[0])) or is_wrapped(words) or program_at(words) == 0
 
 
-def _past_variables(words: Sequence[str]) -> int:
+def past_variables(words: Sequence[str]) -> int:
+    """Where the words that only set variables end."""
     return next((i for i, w in enumerate(words) if not NAME_VALUE.match(w)), len(words))
 
 
@@ -75,12 +76,13 @@ def refuse_other_subcommand(words: Sequence[str]) -> None:
     raise BadInput(sentences(told, _("Is {near} meant?").format(near=f"“vllm serve {model}”")) if model else told)
 
 
-def refuse_without_dashes(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
+def refuse_without_dashes(words: Sequence[str]) -> None:
     """BadInput for a command whose options would be read as our own: with the whole line as it is to be typed."""
-    at = next((i for i in range(len(words)) if begins_command(words[i:])), None)
-    if at is None:
+    if not any(begins_command(words[i:]) for i in range(len(words))):
         return
-    ours, theirs = _sorted(words, parser)
+    from wizard.options import build_parser
+
+    ours, theirs = _sorted(words, build_parser("check"))
     if not any(w.startswith("-") and len(w) > 1 for w in theirs):
         return
     from wizard import program

@@ -12,7 +12,14 @@ from wizard.errors import BadInput
 from wizard.i18n import _
 from wizard.starters import base_of
 
-from .begins import CONTAINER_PROGRAMS, NAME_VALUE, is_wrapped, program_at, refuse_other_subcommand
+from .begins import (
+    CONTAINER_PROGRAMS,
+    NAME_VALUE,
+    is_wrapped,
+    past_variables,
+    program_at,
+    refuse_other_subcommand,
+)
 from .lexer import Lexed, Slip, Word, lex, prompt_end, straighten
 from .variables import Assigned, assigned, expanded
 
@@ -134,7 +141,7 @@ def from_argv(words: Sequence[str]) -> Command:
 def _program_or_model(words: Sequence[str]) -> int:
     """Where the words end that only set variables, or start the program behind them."""
     at = program_at(words)
-    return at if at is not None else next((i for i, w in enumerate(words) if not NAME_VALUE.match(w)), len(words))
+    return at if at is not None else past_variables(words)
 
 
 def _split_by_shell(text: str) -> list[str]:
@@ -420,7 +427,7 @@ def _docker(words: list[Word], env: dict[str, str]) -> Command | None:
 
 def starts_vllm(image: str | None) -> bool:
     """Whether an image's own entrypoint is known to be vLLM's: those that vLLM itself publishes, also from a mirror."""
-    return image is None or (image or "").partition("@")[0].rsplit("/", 1)[-1].startswith("vllm-openai")
+    return image is None or image.partition("@")[0].rsplit("/", 1)[-1].startswith("vllm-openai")
 
 
 def strip_entrypoint(command: Command, own_entrypoint: bool = False) -> Command:

@@ -10,6 +10,7 @@ from wizard.i18n import _, clause, sentences, stopped
 from wizard.outputs.quoting import bash_line
 from wizard.program import words_on
 from wizard.releases.types import ArgProblem, Release
+from wizard.session import expand
 
 from .container import model_on_host, wants_nvidia
 from .extract import Command
@@ -38,7 +39,7 @@ def no_folder(verdict: Verdict, machine: Machine, host: Host) -> list[ArgProblem
     from wizard.facts import SystemKind
 
     model = model_on_host(verdict, machine.home)
-    path = machine.home + model[1:] if model is not None and model.startswith("~/") else model
+    path = expand(model, machine.home) if model is not None else None
     if model is None or path is None or not path.startswith("/") or "$" in path or verdict.command.kind == "kubernetes":
         return []
     if machine.system is SystemKind.WINDOWS or host.exists(path):
@@ -62,7 +63,7 @@ def _slow_drive(model: str | None, machine: Machine) -> ArgProblem | None:
     """That a model's folder lies on a Windows or network drive: nothing wrong with the command, but a long start."""
     from wizard.plan.choose_model import SLOW
 
-    path = machine.home + model[1:] if model is not None and model.startswith("~/") else model or ""
+    path = expand(model or "", machine.home)
     mount = machine.mount_of(path) if path.startswith("/") else None
     if mount is None or mount.kind.value not in SLOW:
         return None

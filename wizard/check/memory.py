@@ -12,6 +12,7 @@ from wizard.models.quant import quantization_conflict
 from wizard.outputs.quoting import bash_line
 from wizard.releases.parse import BadValue, human_int
 from wizard.releases.types import ArgProblem
+from wizard.session import expand
 
 from .container import model_on_host
 from .judge import Verdict
@@ -182,7 +183,7 @@ def model_info(model: str | None, machine: Machine, host: Host) -> ModelInfo | N
         return None
     from wizard.models.inspect import inspect
 
-    path = machine.home + model[1:] if model.startswith("~/") else model
+    path = expand(model, machine.home)
     if path.startswith("/"):
         return inspect(host, path) if host.exists(path) else None
     return known_model(model)

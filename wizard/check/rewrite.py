@@ -14,7 +14,7 @@ from wizard.releases.types import ArgProblem
 
 from .extract import Command, docker_verb, docker_words
 from .judge import Piece, Verdict
-from .lexer import Word
+from .lexer import ANY_SHELL, Word
 from .variables import variables_in
 
 
@@ -32,16 +32,20 @@ def one_line(verdict: Verdict) -> str:
     command = verdict.command
     if command.docker:
         head = [quote(w) for w in _docker_words(verdict)]
-        model_by_flag = command.entry == "api_server" or (verdict.release.image.serves_with_model_flag and command.entry == "image")
-        argv = verdict.argv
-        if model_by_flag and verdict.model is not None and argv[:1] == [verdict.model]:
-            argv = ["--model", *argv]
+        argv = _for_entry(verdict)
         return " ".join([*head, *(quote(w) for w in command.facts.get("head", ())), *(_shown(command, w) for w in argv)])
     if command.kind == "env":  # it holds no command, and may hold options of one
         return " ".join(quote(w) for w in verdict.argv)
     env = [f"{k}={quote(v)}" for k, v in verdict.env.items() if command.kind != "compose" or k.startswith("VLLM_")]
     program = [] if command.kind == "options" and verdict.model is None else ["vllm", "serve"]
     return " ".join([*env, *program, *(_shown(command, w) for w in verdict.argv)])
+
+
+def _for_entry(verdict: Verdict) -> list[str]:
+    """The repaired words as what starts vLLM in a container takes them: with the model by its flag, where it wants that."""
+    entry, argv = verdict.command.entry, verdict.argv
+    by_flag = entry == "api_server" or (entry == "image" and verdict.release.image.serves_with_model_flag)
+    return ["--model", *argv] if by_flag and verdict.model is not None and argv[:1] == [verdict.model] else list(argv)
 
 
 def _shown(command: Command, word: str) -> str:
@@ -110,7 +114,8 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
     last = max((w.end for w in words if w.start not in moved), default=own_end)
     for slip in command.slips:
         if slip.kind == "continuation_space":
-            edits.append((slip.at + 1, text.find("\n", slip.at) - (text[text.find("\n", slip.at) - 1] == "\r"), ""))
+            end = text.find("\n", slip.at)
+            edits.append((slip.at + 1, end - (text[end - 1] == "\r"), ""))
         elif slip.kind == "comment_inside":
             line_start = text.rfind("\n", 0, slip.at) + 1
             edits.append((line_start, text.find("\n", slip.at) + 1, ""))
@@ -164,7 +169,7 @@ def _edits(text: str, verdict: Verdict) -> list[tuple[int, int, str]]:
     return edits
 
 
-_MARKS = ("\\", "^", "`")  # at the end of a line, for sh, cmd and PowerShell: it goes on in the next one
+_MARKS = tuple(ANY_SHELL)
 _CONTINUED = re.compile(r"[\\^`]\r?\n")
 
 
@@ -336,9 +341,7 @@ def compose_words(verdict: Verdict) -> list[str]:
     command = verdict.command
     if command.entry in ("serve", "api_server") and command.facts.get("entrypoint"):
         return argv
-    by_flag = command.entry == "api_server" or (command.entry == "image" and verdict.release.image.serves_with_model_flag)
-    if by_flag and verdict.model is not None and argv[:1] == [verdict.model]:
-        argv = ["--model", *argv]
+    argv = _for_entry(verdict)
     return [*command.facts.get("head", ()), *(_restore(command, word) for word in argv)]
 
 

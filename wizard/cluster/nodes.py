@@ -14,7 +14,7 @@ from wizard.cluster.types import Inventory, Node, Settings
 from wizard.errors import BadInput, WizardError
 from wizard.facts import Gpu, Machine, Severity
 from wizard.i18n import _, clauses, labelled, ngettext
-from wizard.plan.sizing import usable_gpus
+from wizard.plan.sizing import named_gpus, usable_gpus
 from wizard.plan_types import Notice
 from wizard.record import ADDRESS_COMMAND
 from wizard.session import refuse_unknown
@@ -214,7 +214,7 @@ def gpus_of(node: Node, device: str) -> tuple[Gpu, ...]:
     if node.machine is None:
         return ()
     if node.chosen_gpus and device != "cpu":
-        return tuple(g for g in node.machine.gpu.gpus if str(g.index) in node.chosen_gpus and g.vram_total_bytes.value)
+        return named_gpus(node.machine, node.chosen_gpus)
     return usable_gpus(node.machine, device)
 
 

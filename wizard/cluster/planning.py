@@ -35,7 +35,7 @@ from wizard.plan import plan as make_plan
 from wizard.plan.access import access_choices
 from wizard.plan.draft import convert
 from wizard.plan.runtime import device_of, docker_objection
-from wizard.plan.sizing import usable_gpus
+from wizard.plan.sizing import named_gpus, usable_gpus
 from wizard.plan_types import WAY_IMPOSSIBLE, Decision, Notice, Plan, with_gpu_variables
 from wizard.session import THIS_MACHINE, Layer, Session, Value
 from wizard.steps import CLUSTER_KEYS, HERE, MACHINE, OVER_NODES, unknown_gpus
@@ -173,7 +173,7 @@ def _planned_gpus(one: Plan) -> tuple[Gpu, ...]:
     named = one.value("gpus")
     if one.device == "cpu" or not named:
         return usable_gpus(one.machine, one.device)
-    return tuple(g for g in one.machine.gpu.gpus if str(g.index) in named and g.vram_total_bytes.value)
+    return named_gpus(one.machine, named)
 
 
 def _gpus_decision(one: Plan, session: Session, nodes: tuple[Node, ...], chosen: str) -> Decision | None:

@@ -38,7 +38,7 @@ _UV_BLOCK_LINES = 12
 _ANSWERED = re.compile(r"HTTP status client error \((?!407|408)4\d\d")
 _INSTALLED = re.compile(r"^(?:Successfully installed |Installed \d+ packages?)", re.MULTILINE)
 _CERTIFICATE = re.compile(r"certificate|CERTIFICATE|SSLError|UnknownIssuer")
-# What is no copy of pypi.org cannot be had from a mirror of it.
+# What is no copy of PyPI cannot be had from a mirror of it.
 _NO_INDEX = ("github.com", "githubusercontent.com", "wheels.vllm.ai", "pytorch.org", "nvidia.com", "astral.sh")
 
 _REGISTRY = re.compile(
@@ -127,7 +127,7 @@ def environment(match: Match) -> bool:
         return False  # a later try went through
     named = hosts_in(event.text) or ([] if uses_pip else hosts_in(block))
     if not named and uses_pip:
-        # pip tells its index only when it is another than pypi.org, and in the beginning.
+        # pip tells its index only when it is another than PyPI, and in the beginning.
         told = re.findall(r"Looking in indexes: (\S+)", case.run.text)
         named = hosts_in(told[-1]) if told else []
     if any(_is_hub(host, match) for host in named):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -93,6 +93,11 @@ def usable_gpus(machine: Machine, device: str) -> tuple[Gpu, ...]:
         groups.setdefault(gpu.name, []).append(gpu)
     best = max(groups.values(), key=lambda g: (sum(x.vram_total_bytes.value or 0 for x in g), -g[0].index))
     return tuple(best)
+
+
+def named_gpus(machine: Machine, named: Sequence[str]) -> tuple[Gpu, ...]:
+    """The GPUs with known size whose numbers an answer names."""
+    return tuple(g for g in machine.gpu.gpus if str(g.index) in named and g.vram_total_bytes.value)
 
 
 def utilization(bed: Bed) -> tuple[float, str]:

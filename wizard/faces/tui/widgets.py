@@ -493,12 +493,14 @@ class Chooser(Rows):
     def __init__(self, *, id: str | None = None, max_lines: int = 0) -> None:
         super().__init__(id=id, max_lines=max_lines)
         self.choices: tuple[Choice, ...] = ()
+        self._stand: dict[int, bool] = {}  # by the cells that are left: asked for every row that is drawn
         self.value = ""
 
     def set_choices(self, choices: Sequence[Choice]) -> None:
         if tuple(choices) == self.choices:
             return
         self.choices = tuple(choices)
+        self._stand.clear()
         explain = len(self.choices) <= 3
         label_width = max((min(26, cell_len(c.label)) for c in self.choices), default=0)
         self.set_rows([Row(c.value, self._drawer(c, explain, label_width), not c.disabled) for c in self.choices])
@@ -515,16 +517,15 @@ class Chooser(Rows):
         self.value = self.chosen = key
         self.post_message(Control.Edited(self))
 
-    def _drawer(self, choice: Choice, explain: bool, label_width: int) -> Callable[[int, bool, bool], list[Content]]:
-        def badge_of(choice: Choice) -> str:
-            return "  " + _("recommended") if choice.recommended else ""
-
-        def reasons_stand(width: int) -> bool:
-            # Reasons cut off row upon row tell nothing: all of them stand, or the chosen row's alone, below it.
-            left = width - len(glyphs_of(self).radio_on) - 1 - label_width - 2 - _OUT_OF_SIGHT
+    def _reasons_stand(self, width: int, label_width: int) -> bool:
+        """Reasons cut off row upon row tell nothing: all of them stand, or the chosen row's alone, below it."""
+        left = width - len(glyphs_of(self).radio_on) - 1 - label_width - 2 - _OUT_OF_SIGHT
+        if left not in self._stand:
             plain = [c for c in self.choices if c.note and not c.against and not c.recommended]
-            return left >= _SHORTEST and all(whole_part(c.note, left) is not None for c in plain)
+            self._stand[left] = left >= _SHORTEST and all(whole_part(c.note, left) is not None for c in plain)
+        return self._stand[left]
 
+    def _drawer(self, choice: Choice, explain: bool, label_width: int) -> Callable[[int, bool, bool], list[Content]]:
         def draw(width: int, cursor: bool, chosen: bool) -> list[Content]:
             glyphs = glyphs_of(self)
             mark = glyphs.radio_on if chosen else glyphs.blocked.center(len(glyphs.radio_on)) if choice.disabled else glyphs.radio_off
@@ -541,14 +542,14 @@ class Chooser(Rows):
                     against = _("Against: {text}").format(text=choice.against)
                     lines += wrapped(against, width, indent, BAD if choice.disabled else WARN)
                 return lines
-            badge = badge_of(choice)
+            badge = "  " + _("recommended") if choice.recommended else ""
             # Where the column of labels leaves no room for it, the badge comes closer.
             parts.append((pad(choice.label, min(label_width, width - content(parts).cell_length - cell_len(badge))), style))
             note, note_style = (choice.against, WARN) if choice.against else (choice.note, DIM)
             if badge:
                 parts.append((badge, OK))
             room = width - content(parts).cell_length - 2 - _OUT_OF_SIGHT
-            beside = bool(note) and room >= _SHORTEST and (bool(choice.against) or (reasons_stand(width) and whole_part(note, room) is not None))
+            beside = bool(note) and room >= _SHORTEST and (bool(choice.against) or (self._reasons_stand(width, label_width) and whole_part(note, room) is not None))
             if beside:
                 parts.append(("  " + shorten(note, room, glyphs.ellipsis), note_style))
             below = wrapped(choice.note, width, len(glyphs.radio_on) + 1, DIM) if chosen and not beside and not choice.against else []
