@@ -321,12 +321,11 @@ class ModelView(StepView):
         with Horizontal(classes="row block", id="typed-row"):
             yield Static(Content(_("Another one")), classes="label")
             yield LineInput(id="typed", placeholder=_("a path, or owner/name"))
-        yield Panel(id="model-error", classes="block")
+        error = Panel(id="model-error", classes="block")
+        error.display = False
+        yield error
         yield Panel(id="model-memory", classes="block")
         yield Panel(id="model-about", classes="block")
-
-    def on_mount(self) -> None:
-        self.query_one("#model-error").display = False
 
     def first_focus(self) -> Widget | None:
         return self.query_one("#models", Rows)
